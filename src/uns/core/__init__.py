@@ -1,0 +1,3 @@
+"""
+The verbs: pure rules, the plans that feed them, and the loops that drive the plans.
+"""

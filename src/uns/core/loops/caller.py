@@ -1,0 +1,145 @@
+"""
+Calling channel adapters: concurrently, within their time limits, and never trusting them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from uns.core.rules.lease import LEASE_SECONDS, Claim
+from uns.core.rules.outcome import Call
+from uns.ports.channel import ChannelMessage, ChannelRegistry, ChannelResult, Content
+from uns.ports.sources import Clock
+
+CALL_SECONDS = 10.0
+RESERVE_SECONDS = 15.0
+"""What a call leaves of the lease, so that its outcome is committed before the lease ends."""
+
+TEXT_LENGTH = 2000
+
+_content = msgspec.json.Decoder(Content).decode
+
+
+class Caller:
+    """
+    Calls the channels of a claim and reports what each came to.
+    """
+
+    def __init__(self, channels: ChannelRegistry, clock: Clock) -> None:
+        self._channels = channels
+        self._clock = clock
+        self._overdue: set[asyncio.Future[Any]] = set()
+
+    @property
+    def overdue(self) -> int:
+        """
+        Calls that overran their limit and have not returned. They still take up room.
+        """
+        return len(self._overdue)
+
+    def limit(self, channels: Sequence[str]) -> float:
+        """
+        The longest time limit, in seconds, among ``channels``.
+        """
+        return max(map(self._limit, channels))
+
+    async def call(self, claim: Claim, channels: Sequence[str]) -> tuple[Call, ...]:
+        """
+        Call ``channels`` at once, each with its own limit.
+
+        A stored notification that cannot be read fails for good on every channel.
+        """
+        try:
+            content = _content(claim.row.body)
+        except msgspec.MsgspecError as error:
+            unreadable = ChannelResult(False, error=f"unreadable notification: {error}", retryable=False)
+            return tuple(Call(name, unreadable, self._clock.now()) for name in channels)
+        return tuple(await asyncio.gather(*(self._one(claim, content, name) for name in channels)))
+
+    async def _one(self, claim: Claim, content: Content, name: str) -> Call:
+        row = claim.row
+        message = ChannelMessage(
+            notification=content,
+            target=row.effective.targets.get(name, {}),
+            idempotency_token=f"{row.id}:{row.cycle}:{name}",
+            attempt=row.cycle_attempts,
+            deadline=self._limit(name),
+        )
+        result = await self._bounded(name, message)
+        return Call(name, _storable(result), self._clock.now())
+
+    async def _bounded(self, name: str, message: ChannelMessage) -> ChannelResult:
+        adapter = self._channels.get(name)
+        if adapter is None:
+            return ChannelResult(False, error="no such channel in this process")
+        task = asyncio.ensure_future(_sent(adapter, message))
+        try:
+            done, _ = await asyncio.wait({task}, timeout=message.deadline)
+        except asyncio.CancelledError:
+            task.cancel()
+            raise
+        if not done:
+            self._abandon(task)
+            return ChannelResult(False, error=f"no answer within {message.deadline:g} s")
+        return task.result()
+
+    def _abandon(self, task: asyncio.Future[Any]) -> None:
+        self._overdue.add(task)
+        task.add_done_callback(self._overdue.discard)
+        task.cancel()
+
+    def _limit(self, name: str) -> float:
+        seconds: float = getattr(self._channels.get(name), "timeout_seconds", CALL_SECONDS)
+        return min(seconds, LEASE_SECONDS - RESERVE_SECONDS)
+
+
+async def _sent(adapter: Any, message: ChannelMessage) -> ChannelResult:
+    try:
+        result = await adapter.send(message)
+    except asyncio.CancelledError:
+        return ChannelResult(False, error="the call was cancelled")
+    except Exception as error:
+        return ChannelResult(False, error=f"{type(error).__name__}: {error}")
+    if not isinstance(result, ChannelResult):
+        return ChannelResult(False, error=f"the adapter returned {type(result).__name__}, not ChannelResult")
+    return result
+
+
+def _storable(result: ChannelResult) -> ChannelResult:
+    return replace(
+        result,
+        success=result.success is True,
+        message_id=_text(result.message_id),
+        error=_text(result.error),
+        metadata=_metadata(result.metadata),
+        retryable=result.retryable is not False,
+        retry_after=_seconds(result.retry_after),
+    )
+
+
+def _text(value: Any) -> str | None:
+    if value is None:
+        return None
+    text = str(value).replace("\0", "")[:TEXT_LENGTH]
+    return text.encode(errors="replace").decode()
+
+
+def _metadata(value: Any) -> dict[str, Any]:
+    try:
+        msgspec.json.encode(value)
+        storable = isinstance(value, dict)
+    except (msgspec.MsgspecError, TypeError, ValueError, RecursionError):
+        storable = False
+    return value if storable else {"unreadable": type(value).__name__}
+
+
+def _seconds(value: Any) -> float | None:
+    if not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0:
+        return None
+    return float(value)

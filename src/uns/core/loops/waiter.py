@@ -1,0 +1,50 @@
+"""
+Waiting for a human: until the owner's response is terminal, or can never come.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from uns.core.plans import reading
+from uns.ports.commits import Commits
+from uns.ports.decision import Signal, SignalKind
+from uns.ports.pubsub import PubSub
+from uns.ports.replies import Projection
+
+POLL_SECONDS = 1.0
+_TELLING = frozenset({SignalKind.ANSWERED, SignalKind.SETTLED})
+
+
+async def wait_for_answer(id: str, commits: Commits, pubsub: PubSub, timeout: float | None) -> Projection:
+    """
+    The response view of ``id`` once it is final, or as it stands after ``timeout`` seconds.
+
+    Signals only shorten the wait: another process's answer is found by looking once a second.
+
+    Raises:
+        NotFound: no such notification.
+    """
+    loop = asyncio.get_running_loop()
+    until = None if timeout is None else loop.time() + timeout
+    told = asyncio.Event()
+
+    def listen(signals: Sequence[Signal]) -> None:
+        if any(signal.kind in _TELLING for signal in signals) and not loop.is_closed():
+            loop.call_soon_threadsafe(told.set)
+
+    unsubscribe = pubsub.subscribe(listen)
+    try:
+        while True:
+            told.clear()
+            standing = await commits.read(reading.standing(id))
+            left = POLL_SECONDS if until is None else min(until - loop.time(), POLL_SECONDS)
+            if standing.final or left <= 0:
+                return standing.projection
+            try:
+                await asyncio.wait_for(told.wait(), left)
+            except TimeoutError:
+                continue
+    finally:
+        unsubscribe()

@@ -1,0 +1,193 @@
+"""
+Claim, start, record and settle: the transactions around the channel calls of an attempt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from uns.core.plans.groups import group_of, window_of
+from uns.core.rules import attempt, lease, settle
+from uns.core.rules.attempt import Go, Started
+from uns.core.rules.events import Stamp
+from uns.core.rules.lease import Bearer, Claim
+from uns.core.rules.outcome import Call, Tally
+from uns.core.rules.retry import Retry
+from uns.core.rules.settle import Settled
+from uns.ports.rows import Copy, Event, Notification
+from uns.ports.sources import Ids
+from uns.ports.store import STARTING, CopiesOf, Due, EventsWithIds, Plan, Tx, Wants
+from uns.ports.vocabulary import Status
+
+
+class Concluded(msgspec.Struct, frozen=True):
+    """
+    What became of an attempt, and the row afterwards (None: there is no such row).
+    """
+
+    settled: Settled
+    row: Notification | None
+
+
+def claim(id: str, bearer: Bearer, channels: frozenset[str]) -> Plan[Claim | None]:
+    """
+    Lease one notification, if it is claimable and this process has its ``channels``.
+    """
+
+    def run(tx: Tx) -> Claim | None:
+        row = tx.get(Notification, id)
+        return None if row is None else _claim(tx, row, bearer, channels)
+
+    return Plan(run, Wants(rows=(id,), copies=(id,)), STARTING)
+
+
+def claim_due(bearers: Sequence[Bearer], channels: frozenset[str]) -> Plan[tuple[Claim, ...]]:
+    """
+    Lease up to one due notification for each bearer, most urgent first.
+    """
+
+    def run(tx: Tx) -> tuple[Claim, ...]:
+        held = _held(tx, bearers)
+        proposed = tx.find(Due(tuple(sorted(channels)), len(bearers)))
+        rows = held + lease.in_order(proposed, tx.now)
+        copies = {row.id: tx.find(CopiesOf(row.id)) for row in rows}
+        claims: list[Claim] = []
+        for row in rows[: len(bearers)]:
+            bearer = next((b for b in bearers if b.token == row.lease_token), bearers[len(claims)])
+            if (claim := _claim(tx, row, bearer, channels, copies[row.id])) is not None:
+                claims.append(claim)
+        return tuple(claims)
+
+    return Plan(run, lane=STARTING)
+
+
+def start(claim: Claim, ids: Ids) -> Plan[Started]:
+    """
+    Start the primaries of a claim that came without calls.
+    """
+
+    def run(tx: Tx) -> Started:
+        row = tx.get(Notification, claim.id)
+        if row is None:
+            return Started(Go.LOST)
+        copies = tx.find(CopiesOf(claim.id))
+        return tx.apply(attempt.start(row, claim, copies, (), Stamp(ids, tx.now)))
+
+    return Plan(run, Wants(rows=(claim.id,), copies=(claim.id,)))
+
+
+def renew(claim: Claim, ids: Ids) -> Plan[bool]:
+    """
+    Renew the lease before calls that waited too long for their turn.
+    """
+
+    def run(tx: Tx) -> bool:
+        row = tx.get(Notification, claim.id)
+        return row is not None and tx.apply(attempt.renew(row, claim, Stamp(ids, tx.now)))
+
+    return Plan(run, Wants(rows=(claim.id,)))
+
+
+def fall_back(claim: Claim, calls: Sequence[Call], *, result_ids: Ids, ids: Ids) -> Plan[Started]:
+    """
+    Record what the primaries said, and start the fallbacks.
+    """
+
+    def run(tx: Tx) -> Started:
+        row = tx.get(Notification, claim.id)
+        copies = tx.find(CopiesOf(claim.id))
+        on_record = tx.apply(attempt.record(claim, calls, copies, Stamp(result_ids, tx.now)))
+        if row is None:
+            return Started(Go.LOST)
+        return tx.apply(attempt.start(row, claim, on_record, calls, Stamp(ids, tx.now)))
+
+    return Plan(run, Wants(rows=(claim.id,), copies=(claim.id,)))
+
+
+def conclude(
+    claim: Claim,
+    calls: Sequence[Call],
+    *,
+    earlier: Sequence[Call] = (),
+    retry: Retry,
+    ids: Ids,
+) -> Plan[Concluded]:
+    """
+    Record what the last calls said and settle the attempt.
+
+    Args:
+        calls: results not recorded yet.
+        earlier: results of this attempt that are on record already.
+    """
+
+    def run(tx: Tx) -> Concluded:
+        window = window_of(tx, claim.row.dedup_key)
+        row = tx.get(Notification, claim.id)
+        copies = tx.find(CopiesOf(claim.id))
+        lost = row is None or not lease.holds(row, claim.token, tx.now)
+        if lost and (ours := tx.get(Event, ids.nth(settle.RESULT_ID))) is not None:
+            return Concluded(_as_recorded(ours), row)
+        group = group_of(tx, row, window) if row is not None else None
+        on_record = tx.apply(attempt.record(claim, calls, copies, Stamp(ids, tx.now)))
+        if group is None:
+            return Concluded(Settled.LOST, None)
+        tally = Tally(group.leader.effective.channels, _channels(on_record), (*earlier, *calls))
+        settled = tx.apply(settle.settle(group, claim, tally, retry, Stamp(ids, tx.now)))
+        return Concluded(settled, tx.get(Notification, claim.id))
+
+    key = claim.row.dedup_key
+    windows = (key,) if key is not None else ()
+    return Plan(run, Wants(windows=windows, rows=(claim.id,), copies=(claim.id,)))
+
+
+def give_back(claim: Claim, ids: Ids) -> Plan[bool]:
+    """
+    Return a lease under which nothing was started.
+    """
+
+    def run(tx: Tx) -> bool:
+        row = tx.get(Notification, claim.id)
+        return row is not None and tx.apply(lease.give_back(row, token=claim.token, stamp=Stamp(ids, tx.now)))
+
+    return Plan(run, Wants(rows=(claim.id,)))
+
+
+def _claim(
+    tx: Tx,
+    row: Notification,
+    bearer: Bearer,
+    channels: frozenset[str],
+    copies: Sequence[Copy] | None = None,
+) -> Claim | None:
+    copies = tx.find(CopiesOf(row.id)) if copies is None else copies
+    if row.lease_token == bearer.token and lease.holds(row, bearer.token, tx.now):
+        counted = tx.get(Event, bearer.ids.nth(0)) is not None
+        return lease.resume(row, copies, bearer, counted=counted)
+    if not lease.claimable(row, tx.now) or not lease.servable(row, channels):
+        return None
+    return tx.apply(lease.claim(row, copies, bearer, tx.now))
+
+
+def _held(tx: Tx, bearers: Sequence[Bearer]) -> list[Notification]:
+    # Only when this plan runs a second time: what its first run leased and still holds.
+    begun = tx.find(EventsWithIds(tuple(bearer.ids.nth(0) for bearer in bearers)))
+    tokens = {bearer.token for bearer in bearers}
+    rows = [tx.get(Notification, event.notification_id) for event in begun]
+    return [row for row in rows if row is not None and row.lease_token in tokens]
+
+
+def _channels(copies: Sequence[Copy]) -> frozenset[str]:
+    return frozenset(copy.channel for copy in copies)
+
+
+class _Recorded(msgspec.Struct):
+    status: Status
+
+
+def _as_recorded(ours: Event) -> Settled:
+    status = msgspec.json.decode(ours.payload, type=_Recorded).status
+    return {Status.DELIVERED: Settled.DELIVERED, Status.PENDING: Settled.BACKED_OFF}.get(
+        status, Settled.FAILED
+    )

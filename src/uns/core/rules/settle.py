@@ -1,0 +1,298 @@
+"""
+Settling: what one attempt, an answer or an operator makes of a leader decides for its followers too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from uns.core.rules import lease
+from uns.core.rules.events import SWEEP_IDS, Stamp, encoded
+from uns.core.rules.lease import Claim, Purpose, holds
+from uns.core.rules.outcome import Tally
+from uns.core.rules.retry import PACED_SECONDS, Retry
+from uns.ports.decision import Change, Decision, Signal, SignalKind, Sweep
+from uns.ports.rows import DedupWindow, DeliveryAudit, Event, Notification, Outcome
+from uns.ports.vocabulary import Ack, EventKind, Status
+
+HAND_ON_LIMIT = 3
+LEASE_EXPIRED = "lease expired on the final attempt"
+FAILED_WITH_OWNER = "failed with its owner"
+
+RESULT_ID, AUDIT_ID, LOST_ID, HANDED_ID, PROMOTED_ID, ENDED_ID = range(6)
+_BEHIND = (Status.PENDING, Status.FAILED)
+
+
+class Settled(StrEnum):
+    """
+    What became of an attempt's outcome.
+    """
+
+    DELIVERED = "DELIVERED"
+    BACKED_OFF = "BACKED_OFF"
+    FAILED = "FAILED"
+    LOST = "LOST"
+
+
+class SettledBy(StrEnum):
+    """
+    Who settled a delivery: the worker that sent it, or a human whose answer proves it.
+    """
+
+    WORKER = "worker"
+    ANSWER = "answer"
+
+
+class Group(Struct, frozen=True):
+    """
+    A leader, its window, the first pending row behind it and how many wait in all.
+    """
+
+    leader: Notification
+    window: DedupWindow | None = None
+    heir: Notification | None = None
+    waiting: int = 0
+
+
+def settle(group: Group, claim: Claim, tally: Tally, retry: Retry, stamp: Stamp) -> Decision[Settled]:
+    """
+    Commit the outcome of the attempt made under ``claim``.
+
+    Args:
+        tally: the channels, the successes on record (this attempt's included) and its calls.
+        stamp: slot 0 of its ids is the attempt's DELIVERY_RESULT.
+
+    Returns:
+        LOST, with one LEASE_LOST event and no change, when the lease is gone.
+    """
+    row = group.leader
+    if not holds(row, claim.token, stamp.now):
+        return Decision(Settled.LOST, (), (), (lease.lost(claim, LOST_ID, stamp),))
+    if tally.satisfied:
+        return satisfy(group, delivered(row, tally.outcome(), stamp.now), stamp)
+    spent = _spent(row, tally, stamp.now)
+    if row.guaranteed and not tally.hopeless and (spent.gave_back or spent.attempts < retry.budget(row)):
+        wait = retry.delay(row.cycle_attempts, retry_after=tally.retry_after)
+        return _back_off(row, spent, tally, stamp.now + wait, stamp)
+    error = LEASE_EXPIRED if claim.purpose is Purpose.EXHAUSTED else None
+    return fail(group, tally.outcome(error), stamp)
+
+
+def delivered(row: Notification, outcome: Outcome, now: float) -> Notification:
+    """
+    ``row`` as it is once delivered: its answer, if one is required, is due from now.
+    """
+    asks = row.effective.require_ack
+    return replace(
+        _freed(row),
+        status=Status.DELIVERED,
+        outcome=outcome,
+        delivered_at=now,
+        ack_status=Ack.PENDING if asks else None,
+        deadline=now + row.effective.ack_seconds if asks else None,
+    )
+
+
+def satisfy(
+    group: Group, after: Notification, stamp: Stamp, by: SettledBy = SettledBy.WORKER
+) -> Decision[Settled]:
+    """
+    The leader is delivered, as ``after``: its window is renewed, everyone behind it is satisfied.
+    """
+    row, window = group.leader, group.window
+    changes: list[Change] = [Change(row, after), _audited(after, stamp)]
+    sweeps: tuple[Sweep, ...] = ()
+    if window is not None and window.owner_id == row.id:
+        until = stamp.now + row.effective.dedup_window_seconds
+        changes.append(Change(window, replace(window, until=until, followers=0)))
+        if window.followers:
+            sweeps = (_satisfied(row, stamp),)
+    signals = (Signal(SignalKind.SETTLED, row.id),)
+    return Decision(Settled.DELIVERED, tuple(changes), sweeps, (_result(after, stamp, by=by),), signals)
+
+
+def fail(group: Group, outcome: Outcome, stamp: Stamp) -> Decision[Settled]:
+    """
+    The leader failed for good: the first follower inherits, or all of them end with it.
+
+    A generation is handed on at most three times, so that a storm against a dead provider stays
+    linear.
+    """
+    row, window = group.leader, group.window
+    after = replace(_freed(row), status=Status.FAILED, outcome=outcome, dead_letter=row.guaranteed)
+    if group.heir is not None and window is not None and window.handed_on < HAND_ON_LIMIT:
+        return _handed_on(group, window, group.heir, after, stamp)
+    ended = end(group, after, stamp)
+    return Decision(
+        ended.reply, ended.changes, ended.sweeps, (_result(after, stamp), *ended.events), ended.signals
+    )
+
+
+def end(group: Group, after: Notification, stamp: Stamp) -> Decision[Settled]:
+    """
+    End ``group.leader`` as ``after`` and, in one set-based move, every pending row behind it.
+
+    They keep their owner link, are no dead letters, and are counted in one event on the owner.
+    """
+    changes = (Change(group.leader, after), _audited(after, stamp))
+    signals = (Signal(SignalKind.SETTLED, after.id),)
+    if not group.waiting:
+        return Decision(Settled.FAILED, changes, (), (), signals)
+    counted = stamp.event(
+        EventKind.DEDUP_FAILED_WITH_OWNER,
+        after.id,
+        ENDED_ID,
+        owner_id=after.id,
+        generation=after.dedup_generation,
+        count=group.waiting,
+    )
+    ended = Sweep(
+        owner_id=after.id,
+        statuses=(Status.PENDING,),
+        to_status=Status.FAILED,
+        error_message="withdrawn with its owner" if after.withdrawn else FAILED_WITH_OWNER,
+    )
+    return Decision(Settled.FAILED, changes, (ended,), (counted,), signals)
+
+
+def _handed_on(
+    group: Group, window: DedupWindow, heir: Notification, after: Notification, stamp: Stamp
+) -> Decision[Settled]:
+    after = replace(after, dedup_successor_id=heir.id)
+    promoted = replace(heir, dedup_owner_id=None, next_attempt=stamp.now)
+    moved = replace(window, owner_id=heir.id, handed_on=window.handed_on + 1, followers=group.waiting - 1)
+    link = {"previous_owner_id": after.id, "owner_id": heir.id, "generation": after.dedup_generation}
+    events = (
+        _result(after, stamp),
+        stamp.event(
+            EventKind.OBLIGATION_HANDED_OFF,
+            after.id,
+            HANDED_ID,
+            successor_id=heir.id,
+            generation=after.dedup_generation,
+        ),
+        stamp.event(EventKind.DEDUP_OWNER_PROMOTED, heir.id, PROMOTED_ID, **link),
+    )
+    sweeps = (_relinked(link, stamp),) if group.waiting > 1 else ()
+    changes = (
+        Change(group.leader, after),
+        Change(heir, promoted),
+        Change(window, moved),
+        _audited(after, stamp),
+    )
+    signals = (Signal(SignalKind.SETTLED, after.id), Signal(SignalKind.DUE, heir.id))
+    return Decision(Settled.FAILED, changes, sweeps, events, signals)
+
+
+def _satisfied(row: Notification, stamp: Stamp) -> Sweep:
+    link = {"previous_owner_id": row.id, "owner_id": row.id, "generation": row.dedup_generation}
+    return Sweep(
+        owner_id=row.id,
+        statuses=_BEHIND,
+        to_status=Status.DEDUPLICATED,
+        event=EventKind.DEDUP_SATISFIED,
+        at=stamp.now,
+        payload=encoded(link),
+        ids=stamp.ids,
+        first_id=SWEEP_IDS,
+    )
+
+
+def _relinked(link: Mapping[str, object], stamp: Stamp) -> Sweep:
+    return Sweep(
+        owner_id=str(link["previous_owner_id"]),
+        statuses=(Status.PENDING,),
+        to_status=Status.PENDING,
+        new_owner_id=str(link["owner_id"]),
+        event=EventKind.DEDUP_RELINKED,
+        at=stamp.now,
+        payload=encoded(link),
+        ids=stamp.ids,
+        first_id=SWEEP_IDS,
+    )
+
+
+class _Spent(Struct, frozen=True):
+    attempts: int
+    paced_since: float | None
+    gave_back: bool
+
+
+def _spent(row: Notification, tally: Tally, now: float) -> _Spent:
+    # An attempt that every provider paced costs nothing, for 900 s from the cycle's first pacing;
+    # else a provider could hold a row in the outbox for ever.
+    if not tally.paced:
+        return _Spent(row.cycle_attempts, row.paced_since, False)
+    since = now if row.paced_since is None else row.paced_since
+    if not row.guaranteed or now - since >= PACED_SECONDS:
+        return _Spent(row.cycle_attempts, since, False)
+    return _Spent(row.cycle_attempts - 1, since, True)
+
+
+def _back_off(row: Notification, spent: _Spent, tally: Tally, due: float, stamp: Stamp) -> Decision[Settled]:
+    after = replace(
+        _freed(row),
+        outcome=tally.outcome(),
+        next_attempt=due,
+        cycle_attempts=spent.attempts,
+        paced_since=spent.paced_since,
+    )
+    result = _result(after, stamp, cycle_attempt=row.cycle_attempts, rate_limited=tally.paced)
+    changes = (Change(row, after), _audited(after, stamp))
+    return Decision(Settled.BACKED_OFF, changes, (), (result,), (Signal(SignalKind.SETTLED, row.id),))
+
+
+def _freed(row: Notification) -> Notification:
+    return replace(row, lease_token=None, lease_until=0.0)
+
+
+def _result(
+    after: Notification,
+    stamp: Stamp,
+    *,
+    cycle_attempt: int | None = None,
+    rate_limited: bool = False,
+    by: SettledBy = SettledBy.WORKER,
+) -> Event:
+    return stamp.event(
+        EventKind.DELIVERY_RESULT,
+        after.id,
+        RESULT_ID,
+        status=after.status,
+        attempt=after.attempts,
+        cycle=after.cycle,
+        cycle_attempt=after.cycle_attempts if cycle_attempt is None else cycle_attempt,
+        dead_letter=after.dead_letter,
+        outcome=after.outcome,
+        rate_limited=rate_limited,
+        settled_by=by,
+    )
+
+
+def _audited(after: Notification, stamp: Stamp) -> Change:
+    outcome = after.outcome or Outcome()
+    return Change(
+        None,
+        DeliveryAudit(
+            id=stamp.ids.nth(AUDIT_ID),
+            notification_id=after.id,
+            notification_type=after.notification_type,
+            status=after.status,
+            channels_attempted=outcome.channels_attempted,
+            channels_succeeded=outcome.channels_succeeded,
+            channels_failed=outcome.channels_failed,
+            error_message=outcome.error_message,
+            intent=after.intent,
+            delivery_mode=after.delivery_mode,
+            autonomy_mode=after.autonomy_mode,
+            agent_id=after.agent_id,
+            policy_config_id=after.policy_id,
+            policy_config_hash=after.policy_hash,
+            delivered_at=after.delivered_at,
+            created_at=stamp.now,
+        ),
+    )
