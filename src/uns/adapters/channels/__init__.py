@@ -1,0 +1,3 @@
+"""
+Channel adapters, and the registry that names them.
+"""

@@ -1,0 +1,3 @@
+"""
+The reference adapter: a store and a pub/sub in plain dictionaries.
+"""

@@ -1,0 +1,180 @@
+"""
+Rows to parameters and back, one registry entry per stored type.
+
+Hot and cold: the columns before ``hot_from`` are written once and are in no UPDATE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from typing import Any, get_args, get_type_hints
+
+import msgspec
+import sqlalchemy as sa
+from msgspec import Struct
+from msgspec.structs import astuple
+
+from uns.adapters.sql import schema
+from uns.ports.policy import (
+    Effective,
+    PolicyAuthority,
+    PolicyContent,
+    PolicyRecord,
+    PolicyRevision,
+    SnapshotRecord,
+)
+from uns.ports.rows import AckAudit, Copy, DedupWindow, DeliveryAudit, Event, Link, Notification, Outcome
+
+Converter = Callable[[Any], Any]
+_COLUMN_NAMES = {"body": "notification"}
+_EFFECTIVES_KEPT = 1024
+
+
+class Stored:
+    """
+    How one row type lies in its table.
+    """
+
+    def __init__(self, kind: type[Struct], table: sa.Table, keys: int = 1, hot_from: str = "") -> None:
+        self.kind = kind
+        self.table = table
+        self.fields = kind.__struct_fields__
+        self.columns = [table.c[_COLUMN_NAMES.get(name, name)] for name in self.fields]
+        self.keys = keys
+        self.hot_from = self.fields.index(hot_from) if hot_from else keys
+        hints = get_type_hints(kind)
+        self._to_column = _converters(hints, self.fields, _to_column)
+        self._to_field = _converters(hints, self.fields, _to_field)
+        self.unguarded = {n for n, name in enumerate(self.fields) if _is_json(hints[name])}
+
+    def encode(self, row: Any) -> list[Any]:
+        """
+        The column values of ``row``, in column order.
+        """
+        values = list(astuple(row))
+        for n, convert in self._to_column:
+            values[n] = convert(values[n])
+        return values
+
+    def decode(self, values: Sequence[Any]) -> Any:
+        """
+        The row of one result line.
+        """
+        fields = dict(zip(self.fields, values, strict=True))
+        for n, convert in self._to_field:
+            name = self.fields[n]
+            fields[name] = convert(fields[name])
+        return self.kind(**fields)
+
+    def moved(self, before: Any, after: Any) -> tuple[int, ...]:
+        """
+        The indexes of the hot columns in which two images of a row differ.
+        """
+        old, new = astuple(before), astuple(after)
+        return tuple(n for n in range(self.hot_from, len(new)) if old[n] is not new[n] and old[n] != new[n])
+
+    def key_of(self, row: Any) -> str:
+        """
+        The primary key in one text.
+        """
+        return "/".join(getattr(row, name) for name in self.fields[: self.keys])
+
+
+def _converters(
+    hints: dict[str, Any], fields: Sequence[str], choose: Callable[[Any], Converter | None]
+) -> list[tuple[int, Converter]]:
+    chosen = [(n, choose(hints[name])) for n, name in enumerate(fields)]
+    return [(n, convert) for n, convert in chosen if convert is not None]
+
+
+def _to_column(hint: Any) -> Converter | None:
+    if hint is Effective:
+        return _effective_text
+    if _is_json(hint):
+        return _json_text
+    if _word(hint) is not None:
+        return _text_of
+    return int if hint is bool else None
+
+
+def _to_field(hint: Any) -> Converter | None:
+    if hint is Effective:
+        return _effective_of
+    if _is_json(hint):
+        decode = msgspec.json.Decoder(hint).decode
+        return lambda text: None if text is None else decode(text)
+    if (word := _word(hint)) is not None:
+        words: dict[str | None, StrEnum | None] = {None: None, **{str(w): w for w in word}}
+        return words.__getitem__
+    return bool if hint is bool else None
+
+
+def _is_json(hint: Any) -> bool:
+    kinds = get_args(hint) or (hint,)
+    return Outcome in kinds or hint is Effective or hint == tuple[str, ...]
+
+
+def _word(hint: Any) -> type[StrEnum] | None:
+    kinds = (hint, *get_args(hint))
+    return next((k for k in kinds if isinstance(k, type) and issubclass(k, StrEnum)), None)
+
+
+def _text_of(word: StrEnum | None) -> str | None:
+    return None if word is None else word._value_
+
+
+def _json_text(value: Any) -> str | None:
+    return None if value is None else msgspec.json.encode(value).decode()
+
+
+class _Effectives:
+    """
+    Few effective settings serve many rows: each text is decoded, and each struct encoded, once.
+    """
+
+    def __init__(self) -> None:
+        self._by_text: dict[str, Effective] = {}
+        self._by_id: dict[int, tuple[Effective, str]] = {}
+        self._decode = msgspec.json.Decoder(Effective).decode
+
+    def of(self, text: str) -> Effective:
+        found = self._by_text.get(text)
+        if found is None:
+            if len(self._by_text) >= _EFFECTIVES_KEPT:
+                self._by_text.clear()
+            found = self._by_text[text] = self._decode(text)
+        return found
+
+    def text(self, effective: Effective) -> str:
+        # The struct is kept with its text, so that its id() cannot pass to another one.
+        held = self._by_id.get(id(effective))
+        if held is None:
+            if len(self._by_id) >= _EFFECTIVES_KEPT:
+                self._by_id.clear()
+            held = self._by_id[id(effective)] = (effective, msgspec.json.encode(effective).decode())
+        return held[1]
+
+
+_effectives = _Effectives()
+_effective_of = _effectives.of
+_effective_text = _effectives.text
+
+STORED: dict[type, Stored] = {
+    stored.kind: stored
+    for stored in (
+        Stored(Notification, schema.notifications, hot_from="status"),
+        Stored(DedupWindow, schema.dedup),
+        Stored(Event, schema.events, hot_from="callback_pending"),
+        Stored(Copy, schema.copies, keys=2),
+        Stored(DeliveryAudit, schema.delivery_audits),
+        Stored(AckAudit, schema.ack_audits),
+        Stored(PolicyAuthority, schema.policy_authority),
+        Stored(SnapshotRecord, schema.policy_snapshots),
+        Stored(PolicyContent, schema.policy_contents),
+        Stored(PolicyRevision, schema.policy_revisions),
+        Stored(PolicyRecord, schema.policies),
+    )
+}
+LINK = Stored(Link, schema.notifications)
+"""The lineage view of a notification: read, never written."""

@@ -1,0 +1,269 @@
+"""
+SQL texts, compiled once from SQLAlchemy Core for one dialect and run on the driver.
+
+A statement is a text and the order of its parameters. Lists travel as one JSON parameter, so that
+the text, and the driver's prepared statement, are the same for any number of values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+from msgspec import Struct
+from msgspec.structs import replace
+
+from uns.adapters.sql import schema
+from uns.adapters.sql.codec import LINK, STORED, Stored
+from uns.ports.rows import Copy, DedupWindow, Event, Notification
+from uns.ports.vocabulary import Ack, Priority, Status
+
+_n = schema.notifications.c
+_e = schema.events.c
+
+
+class Statement(Struct, frozen=True):
+    """
+    One prepared text.
+    """
+
+    text: str
+    names: tuple[str, ...]
+    fixed: dict[str, Any] = {}
+
+    def arrange(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
+        """
+        The parameters in the order the text takes them; ``fixed`` are the text's own literals.
+        """
+        return tuple(values[name] if name in values else self.fixed[name] for name in self.names)
+
+
+def json_list(values: Sequence[str]) -> str:
+    """
+    A list as one parameter.
+    """
+    return msgspec.json.encode(values).decode()
+
+
+def _one_of(column: sa.ColumnElement[Any], name: str) -> sa.ColumnElement[bool]:
+    listed = sa.func.json_each(sa.bindparam(name, type_=sa.Text)).table_valued("value")
+    return column.in_(sa.select(listed.c.value))
+
+
+def _p(name: str, type_: Any = None) -> sa.BindParameter[Any]:
+    return sa.bindparam(name, type_=type_ or sa.Text)
+
+
+def _at(name: str) -> sa.BindParameter[Any]:
+    return sa.bindparam(name, type_=sa.Double)
+
+
+class Statements:
+    """
+    Every statement of the store for one dialect.
+    """
+
+    def __init__(self, dialect: sa.Dialect) -> None:
+        self._dialect = dialect
+        self._updates: dict[tuple[type, tuple[int, ...]], Statement] = {}
+        self._due: dict[int, Statement] = {}
+        self.inserts = {kind: self._insert(stored) for kind, stored in STORED.items()}
+        self.gets = {kind: self._get(stored) for kind, stored in STORED.items()}
+        whole = sa.select(*STORED[Notification].columns)
+        self.by_ids = self._compile(whole.where(_one_of(_n.id, "ids")))
+        self.by_keys = self._compile(whole.where(_one_of(_n.key, "keys")))
+        self.windows = self._compile(
+            sa.select(*STORED[DedupWindow].columns).where(_one_of(schema.dedup.c.key, "keys"))
+        )
+        self.copies = self._compile(
+            sa.select(*STORED[Copy].columns).where(_one_of(schema.copies.c.notification_id, "ids"))
+        )
+        self.dedup_keys = self._compile(sa.select(_n.id, _n.dedup_key).where(_one_of(_n.id, "ids")))
+        self._lines(whole)
+        self._proposals(whole)
+        self._event_reads()
+        self._sweeps()
+
+    def update(self, kind: type, moved: tuple[int, ...]) -> Statement:
+        """
+        The guarded update of these columns: each must still hold its old value.
+
+        Parameters: ``s0..`` new values, ``k0..`` the primary key, ``g0..`` old values. Columns of
+        JSON text have no guard.
+        """
+        known = self._updates.get((kind, moved))
+        if known is not None:
+            return known
+        stored = STORED[kind]
+        columns = [stored.columns[n] for n in moved]
+        keys = [stored.columns[n] == _p(f"k{n}") for n in range(stored.keys)]
+        guards = [
+            stored.columns[n].is_not_distinct_from(_p(f"g{i}", stored.columns[n].type))
+            for i, n in enumerate(moved)
+            if n not in stored.unguarded
+        ]
+        values = {column: _p(f"s{i}", column.type) for i, column in enumerate(columns)}
+        made = self._compile(sa.update(stored.table).where(*keys, *guards).values(values))
+        guarded = [f"g{i}" for i, n in enumerate(moved) if n not in stored.unguarded]
+        order = (*(f"s{i}" for i in range(len(moved))), *(f"k{n}" for n in range(stored.keys)), *guarded)
+        if made.names != order:  # transactions bind by position
+            raise AssertionError(f"unexpected parameter order: {made.names}")
+        self._updates[(kind, moved)] = made
+        return made
+
+    def due(self, channels: int) -> Statement:
+        """
+        The proposal of claimable rows for a process with this many channels.
+
+        The first of each class by ``next_attempt`` hold the first of all by the dispatch order: a
+        row gains on another of its class only by being older. Three index ranges, merged.
+        Parameters: ``now``, ``limit``, ``c0..`` the channels, each between bars.
+        """
+        known = self._due.get(channels)
+        if known is None:
+            classes = [self._due_class(priority, channels) for priority in Priority]
+            proposed = sa.union_all(*(sa.select(part.c.id) for part in classes))
+            whole = sa.select(*STORED[Notification].columns)
+            known = self._due[channels] = self._compile(whole.where(_n.id.in_(proposed)))
+        return known
+
+    def _compile(self, statement: sa.Executable) -> Statement:
+        compiled = statement.compile(dialect=self._dialect)  # type: ignore[attr-defined]
+        order = compiled.positiontup
+        fixed = {name: value for name, value in compiled.params.items() if value is not None}
+        return Statement(compiled.string, tuple(order if order is not None else compiled.params), fixed)
+
+    def _insert(self, stored: Stored) -> Statement:
+        values = {c: _p(f"v{n}", c.type) for n, c in enumerate(stored.columns)}
+        text = self._compile(sa.insert(stored.table).values(values))
+        if stored.kind is not Event:
+            return text
+        return replace(text, text=f"{text.text} ON CONFLICT (id) DO NOTHING")
+
+    def _get(self, stored: Stored) -> Statement:
+        keys = [stored.columns[n] == _p(f"k{n}") for n in range(stored.keys)]
+        return self._compile(sa.select(*stored.columns).where(*keys))
+
+    def _lines(self, whole: sa.Select[Any]) -> None:
+        onward = sa.func.coalesce(
+            _n.dedup_owner_id, sa.case((_n.status == sa.text("'FAILED'"), _n.dedup_successor_id))
+        )
+        line = sa.select(_p("id").label("id")).cte("line", recursive=True)
+        line = line.union(sa.select(onward).join(line, _n.id == line.c.id).where(onward.is_not(None)))
+        self.line_of = self._compile(sa.select(*LINK.columns).join(line, _n.id == line.c.id))
+        into = sa.select(_p("id").label("id")).cte("line", recursive=True)
+        into = into.union(sa.select(_n.id).join(into, _n.dedup_successor_id == into.c.id))
+        self.line_into = self._compile(whole.join(into, _n.id == into.c.id).order_by(_n.accepted_at, _n.id))
+        self.copies_of_line = self._compile(
+            sa.select(*STORED[Copy].columns).join(into, schema.copies.c.notification_id == into.c.id)
+        )
+
+    def _proposals(self, whole: sa.Select[Any]) -> None:
+        self.overdue = self._compile(
+            whole.where(_n.ack_status == sa.text(f"'{Ack.PENDING}'"), _n.deadline <= _at("at"))
+            .order_by(_n.deadline, _n.id)
+            .limit(_p("limit", sa.Integer))
+        )
+        self.dead_letters = self._compile(
+            whole.where(
+                _n.dead_letter,
+                sa.tuple_(_n.accepted_at, _n.id) > sa.tuple_(_at("after_at"), _p("after_id")),
+            )
+            .order_by(_n.accepted_at, _n.id)
+            .limit(_p("limit", sa.Integer))
+        )
+        self.followers_of = self._compile(
+            whole.where(_n.dedup_owner_id == _p("owner"), _n.status == _p("status"))
+            .order_by(_n.accepted_at, _n.id)
+            .limit(_p("limit", sa.Integer))
+        )
+        self.follower_count = self._compile(
+            sa.select(sa.func.count()).where(_n.dedup_owner_id == _p("owner"), _one_of(_n.status, "statuses"))
+        )
+        self.types_seen = self._compile(
+            sa.select(_n.notification_type, _n.source)
+            .where(_n.accepted_at >= _at("since"))
+            .distinct()
+            .order_by(_n.notification_type, _n.source)
+        )
+
+    def _due_class(self, priority: Priority, channels: int) -> sa.Subquery:
+        # What is left of a row's channel set once every channel of this process is cut out of it.
+        unserved: sa.ColumnElement[str] = _n.channels
+        for n in range(channels):
+            unserved = sa.func.replace(unserved, _p(f"c{n}"), sa.literal_column("''"))
+        mine = (
+            sa.select(_n.id)
+            .where(
+                _n.priority == sa.text(f"'{priority}'"),
+                _n.status == sa.text(f"'{Status.PENDING}'"),
+                _n.dedup_owner_id.is_(None),
+                _n.next_attempt <= _at("now"),
+                _n.lease_until <= _at("now"),
+                unserved == sa.literal_column("''"),
+            )
+            .order_by(_n.next_attempt, _n.id)
+            .limit(_p("limit", sa.Integer))
+        )
+        return mine.subquery()
+
+    def _event_reads(self) -> None:
+        whole = sa.select(*STORED[Event].columns)
+        self.events_of = self._compile(whole.where(_e.notification_id == _p("id")).order_by(_e.seq))
+        self.events_with_ids = self._compile(whole.where(_one_of(_e.id, "ids")))
+        fresh = sa.and_(_e.callback_attempts < _p("attempts", sa.Integer), _e.callback_until <= _at("now"))
+        self.callbacks_due = self._compile(
+            whole.where(_e.callback_pending, sa.or_(fresh, _one_of(_e.callback_token, "tokens")))
+            .order_by(_e.callback_until, _e.at, _e.id)
+            .limit(_p("limit", sa.Integer))
+        )
+        self.callbacks_exhausted = self._compile(
+            whole.where(_e.callback_pending, _e.callback_attempts >= _p("attempts", sa.Integer))
+            .order_by(_e.at, _e.id)
+            .limit(_p("limit", sa.Integer))
+        )
+
+    def _sweeps(self) -> None:
+        behind = sa.and_(_n.dedup_owner_id == _p("owner"), _one_of(_n.status, "statuses"))
+        number = sa.func.row_number().over(order_by=(_n.accepted_at, _n.id)) - 1 + _p("first", sa.Integer)
+        id = sa.func.substr(_p("base"), 1, 24).op("||")(
+            sa.func.printf("%06x", number).op("||")(sa.func.substr(_p("base"), 31))
+        )
+        told = (
+            sa.select(
+                id,
+                _n.id,
+                _p("kind"),
+                _at("at"),
+                _p("payload"),
+                sa.false(),
+                sa.literal_column("0.0"),
+                sa.literal_column("0"),
+            )
+            .where(behind)
+            .order_by(_n.accepted_at, _n.id)
+        )
+        columns = (
+            _e.id,
+            _e.notification_id,
+            _e.kind,
+            _e.at,
+            _e.payload,
+            _e.callback_pending,
+            _e.callback_until,
+            _e.callback_attempts,
+        )
+        text = self._compile(sa.insert(schema.events).from_select(columns, told))
+        self.sweep_events = replace(text, text=f"{text.text} ON CONFLICT (id) DO NOTHING")
+        self.sweep = self._compile(
+            sa.update(schema.notifications)
+            .where(behind)
+            .values(status=_p("status"), outcome=sa.func.coalesce(_p("outcome"), _n.outcome))
+        )
+        self.sweep_relink = self._compile(
+            sa.update(schema.notifications)
+            .where(behind)
+            .values(status=_p("status"), dedup_owner_id=_p("new"))
+        )
