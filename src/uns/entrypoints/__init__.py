@@ -1,0 +1,3 @@
+"""
+The doors: they parse, call one plan or loop, and shape a reply.
+"""

@@ -1,0 +1,155 @@
+"""
+Stored rows as callers see them: replies with UUIDs and datetimes, or plain dictionaries.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from uns.core.plans.reading import View
+from uns.core.plans.recovery import DeadLetter
+from uns.core.rules.accept import Acceptance, window_key
+from uns.core.rules.redact import shown
+from uns.ports.policy import Resolved
+from uns.ports.replies import AckResponse, Projection, SendNotificationResponse, SimulationResponse
+from uns.ports.rows import Event, Notification, Outcome
+from uns.ports.vocabulary import Resolution, Status
+
+
+def instant(seconds: float) -> datetime:
+    """
+    Unix seconds as an aware datetime in UTC.
+    """
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def own_projection(row: Notification) -> Projection:
+    """
+    The response view of a row that is its own canonical owner.
+    """
+    return Projection(
+        notification_id=UUID(row.id),
+        ack_status=row.ack_status,
+        obligation_owner_id=UUID(row.id),
+        effective_ack_status=row.ack_status,
+        obligation_resolution_status=Resolution.RESOLVED,
+    )
+
+
+def sent(row: Notification, projection: Projection, *, replayed: bool) -> SendNotificationResponse:
+    """
+    The reply to a request: the stored row and whose obligation it is.
+    """
+    outcome = row.outcome or Outcome()
+    return SendNotificationResponse(
+        notification_id=UUID(row.id),
+        status=row.status,
+        channels_attempted=outcome.channels_attempted,
+        channels_succeeded=outcome.channels_succeeded,
+        channels_failed=outcome.channels_failed,
+        require_ack=row.effective.require_ack,
+        ack_status=row.ack_status,
+        obligation_owner_id=projection.obligation_owner_id,
+        effective_ack_status=projection.effective_ack_status,
+        ack_inherited=projection.ack_inherited,
+        obligation_resolution_status=projection.obligation_resolution_status,
+        obligation_resolution_error=projection.obligation_resolution_error,
+        idempotent_replay=replayed,
+        created_at=instant(row.accepted_at),
+        message=_message(row),
+    )
+
+
+def answered(row: Notification) -> AckResponse:
+    """
+    The answer on record of a row that has one.
+    """
+    if row.ack_status is None or row.responded_at is None:
+        raise ValueError(f"{row.id} has no answer")
+    return AckResponse(
+        notification_id=UUID(row.id),
+        ack_status=row.ack_status,
+        acked_by=row.actor or "",
+        acked_at=instant(row.responded_at),
+        metadata=msgspec.json.decode(row.response_metadata or "{}"),
+    )
+
+
+def simulated(acceptance: Acceptance, resolved: Resolved) -> SimulationResponse:
+    """
+    What a request would resolve to.
+    """
+    effective = resolved.effective
+    return SimulationResponse(
+        notification_type=acceptance.request.notification_type,
+        policy_id=resolved.policy_id,
+        policy_hash=resolved.policy_hash,
+        revision=resolved.revision,
+        effective=effective,
+        effective_hash=resolved.effective_hash,
+        steps=resolved.steps,
+        channels=effective.all_channels,
+        delivery_mode=effective.delivery_mode,
+        require_ack=effective.require_ack,
+        priority=effective.priority,
+        dedup_key=window_key(acceptance, resolved),
+    )
+
+
+def row_dict(row: Notification) -> dict[str, Any]:
+    """
+    A stored row by its column names; JSON columns decoded, credentials in targets masked.
+    """
+    fields: dict[str, Any] = msgspec.to_builtins(row)
+    fields["notification"] = msgspec.json.decode(fields.pop("body"))
+    fields["effective"]["targets"] = shown(fields["effective"]["targets"])
+    if row.response_metadata is not None:
+        fields["response_metadata"] = msgspec.json.decode(row.response_metadata)
+    return fields
+
+
+def view_dict(view: View) -> dict[str, Any]:
+    """
+    A stored row with its response projection.
+    """
+    projection: dict[str, Any] = msgspec.to_builtins(view.projection)
+    return row_dict(view.row) | projection
+
+
+def dead_letter_dict(letter: DeadLetter) -> dict[str, Any]:
+    """
+    A dead-lettered row with what blocks its replay, or None twice.
+    """
+    blocked = letter.blocked
+    return row_dict(letter.row) | {
+        "replay_blocked_by": blocked.by if blocked is not None else None,
+        "replay_block_reason": str(blocked.reason) if blocked is not None else None,
+    }
+
+
+def event_dict(event: Event) -> dict[str, Any]:
+    """
+    One line of the timeline, payload decoded.
+    """
+    fields: dict[str, Any] = msgspec.to_builtins(event)
+    fields["payload"] = event.details
+    return fields
+
+
+def _message(row: Notification) -> str:
+    failure = row.outcome.error_message if row.outcome is not None else None
+    match row.status:
+        case Status.DELIVERED:
+            return "delivered"
+        case Status.DEDUPLICATED:
+            return "deduplicated"
+        case Status.FAILED:
+            return f"failed: {failure}" if failure else "failed"
+        case Status.PENDING if not row.leads:
+            return "waiting for the delivery of the notification it repeats"
+        case Status.PENDING:
+            return f"will be tried again: {failure}" if failure else "accepted"

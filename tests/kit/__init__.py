@@ -1,0 +1,3 @@
+"""
+What tests share: builders, stores, channels that fail on purpose, servers.
+"""

