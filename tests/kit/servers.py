@@ -21,6 +21,7 @@ from uuid import uuid4
 
 import psycopg
 
+_INITDB = ("-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "--no-instructions")
 _SETTINGS = {
     "listen_addresses": "127.0.0.1",
     "unix_socket_directories": "",
@@ -73,14 +74,8 @@ def _postgres_server():
         if account:
             os.chown(base, account["user"], account["group"])
         binaries = _within_reach(_postgres_binaries(), base, account)
-        subprocess.run(
-            [binaries / "initdb", "-D", base / "data", "-U", "uns", "-A", "trust", "-E", "UTF8"]
-            + ["--locale=C", "--no-sync", "--no-instructions"],
-            check=True,
-            capture_output=True,
-            cwd=base,
-            **account,
-        )
+        initdb = [binaries / "initdb", "-D", base / "data", "-U", "uns", *_INITDB]
+        subprocess.run(initdb, check=True, capture_output=True, cwd=base, **account)
         port = free_port()
         settings = [f"--{name}={value}" for name, value in _SETTINGS.items()]
         command = [binaries / "postgres", "-D", base / "data", f"--port={port}", *settings]
@@ -145,12 +140,9 @@ def _within_reach(binaries, base, account):
     """
     The binaries, or a copy of them where the account cannot enter the virtual environment.
     """
-    with contextlib.suppress(PermissionError):
-        if (
-            subprocess.run([binaries / "postgres", "--version"], capture_output=True, **account).returncode
-            == 0
-        ):
-            return binaries
+    with contextlib.suppress(PermissionError, subprocess.CalledProcessError):
+        subprocess.run([binaries / "postgres", "--version"], check=True, capture_output=True, **account)
+        return binaries
     package = binaries.parent.parent
     copy = base / package.name
     shutil.copytree(binaries.parent, copy / binaries.parent.name)

@@ -4,15 +4,22 @@ Every store there is, opened fresh: the list that the contract suite runs over.
 
 from __future__ import annotations
 
+import functools
+import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
 
 from uns.adapters.memory.store import MemoryStore
 from uns.adapters.sql import migrate
+from uns.adapters.sql.codec import STORED
 from uns.adapters.sql.sqlite import sqlite_engine
 from uns.adapters.sql.store import SqlStore
 from uns.ports.decision import Signal
+from uns.ports.rows import Event
 from uns.ports.sources import Clock
 from uns.ports.store import Store
 
@@ -29,11 +36,70 @@ def open_store(kind: str, clock: Clock, folder: Path, publish: Publish = lambda 
     if kind == "memory":
         store: Store = MemoryStore(clock, publish=publish)
     else:
-        url = f"sqlite:///{folder / 'uns.db'}" if kind == "sqlite" else "sqlite://"
-        engine = sqlite_engine(url)
-        migrate.create_or_upgrade(engine)
-        store = SqlStore(engine, clock, publish=publish)
+        store = SqlStore(open_engine(kind, folder), clock, publish=publish)
     try:
         yield store
     finally:
         store.close()
+
+
+def open_engine(kind: str, folder: Path) -> sa.Engine:
+    """
+    A fresh SQLite database of the present schema, in ``folder`` or in memory.
+
+    Migrated once per process and copied from then on: migrating takes as long as twenty tests.
+    """
+    if kind == "sqlite":
+        path = folder / "uns.db"
+        path.write_bytes(_migrated())
+        return sqlite_engine(f"sqlite:///{path}")
+    engine = sqlite_engine("sqlite://")
+    template = sqlite3.connect(":memory:")
+    template.deserialize(_migrated())
+    connection = engine.raw_connection()
+    template.backup(connection.driver_connection)
+    template.close()
+    connection.close()
+    return engine
+
+
+@functools.cache
+def _migrated() -> bytes:
+    engine = sqlite_engine("sqlite://")
+    migrate.create_or_upgrade(engine)
+    connection = engine.raw_connection()
+    image: bytes = connection.driver_connection.serialize()
+    connection.close()
+    engine.dispose()
+    return image
+
+
+def everything(store: Store) -> dict[str, list[Any]]:
+    """
+    All that a store holds, by row type: rows by primary key, events in the order of writing.
+    """
+    held = _memory(store) if isinstance(store, MemoryStore) else _sql(store)
+    return {
+        kind.__name__: rows if kind is Event else sorted(rows, key=STORED[kind].key_of)
+        for kind, rows in held.items()
+    }
+
+
+def _memory(store: MemoryStore) -> dict[type, list[Any]]:
+    return {kind: list(store.tables.get(kind, {}).values()) for kind in STORED}
+
+
+def _sql(store: Store) -> dict[type, list[Any]]:
+    assert isinstance(store, SqlStore)
+    with store._engine.connect() as connection:
+        return {
+            kind: [
+                stored.decode(line)
+                for line in connection.execute(
+                    sa.select(*stored.columns).order_by(
+                        stored.table.c.get("seq", next(iter(stored.table.primary_key)))
+                    )
+                )
+            ]
+            for kind, stored in STORED.items()
+        }

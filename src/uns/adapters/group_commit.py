@@ -12,6 +12,7 @@ import asyncio
 import threading
 from collections import deque
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 from uns.ports.errors import Busy, Closed
@@ -172,7 +173,7 @@ def _reply(group: list[_Waiting[Any]], answers: list[Any]) -> None:
         elif isinstance(waiting, _SyncWaiting):
             _settle(waiting.future, answer)
     for loop, replies in by_loop.items():
-        if not loop.is_closed():
+        with suppress(RuntimeError):  # the loop was closed: nobody listens any more
             loop.call_soon_threadsafe(_settle_all, replies)
 
 

@@ -114,14 +114,10 @@ def _text(file: _File) -> str:
 def _content(file: _File) -> bytes:
     try:
         with open(os.open(file.path, _OPEN), "rb") as opened:
-            # What was looked at before may have been replaced since, or grow while it is read.
-            _refuse_oddities(os.fstat(opened.fileno()), file.name)
-            content = opened.read(FILE_BYTES + 1)
+            _refuse_oddities(os.fstat(opened.fileno()), file.name)  # it may not be what was looked at
+            return opened.read(FILE_BYTES)
     except OSError as error:
         raise Rejected(f"{file.name} cannot be read: {_reason(error)}") from None
-    if len(content) > FILE_BYTES:
-        raise Rejected(f"{file.name} has more than {FILE_BYTES} bytes")
-    return content
 
 
 def _policy(text: str, name: str) -> PolicyDocument:

@@ -7,11 +7,11 @@ from __future__ import annotations
 from uuid import UUID
 
 from uns.entrypoints.sdk import Runtime
-from uns.ports.checks import line
+from uns.ports.checks import name
 from uns.ports.replies import Projection, SendNotificationResponse, SimulationResponse
 from uns.ports.requests import SendNotificationRequest
 
-_name = line(255)
+_name = name(255)
 
 
 class Client:
@@ -38,7 +38,12 @@ class Client:
         """
         return await self._runtime.send(request, principal=self._principal)
 
-    async def wait(self, notification_id: UUID | str, *, timeout: float | None = None) -> Projection:
+    async def wait(
+        self,
+        notification_id: UUID | str,
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109 - the documented name; ends with an answer, not an error
+    ) -> Projection:
         """
         The response view once it is terminal, or after ``timeout`` seconds as it stands.
         """

@@ -16,7 +16,7 @@ from uuid import UUID
 import msgspec
 
 from uns.adapters.policy_files import PolicyFolder, packaged_policies
-from uns.core.loops.insist import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, PATIENCE_SECONDS
+from uns.core.loops.insist import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS
 from uns.core.loops.waiter import wait_for_answer
 from uns.core.loops.worker import Worker
 from uns.core.plans import callbacks, intake, policies, reading, recovery, response
@@ -26,7 +26,7 @@ from uns.entrypoints import views
 from uns.entrypoints.wiring import Ledger, Options, open_ledger
 from uns.ports.callback import Callback
 from uns.ports.channel import ChannelRegistry
-from uns.ports.checks import json_object, line
+from uns.ports.checks import json_object, name
 from uns.ports.errors import Busy, Closed, NotFound, StoreUnavailable
 from uns.ports.policy import PolicyReload
 from uns.ports.replies import AckResponse, Projection, SendNotificationResponse, SimulationResponse
@@ -41,7 +41,7 @@ Id = UUID | str
 PAGE = 200
 RUN_ONCE = 100
 
-_name = line(255)
+_name = name(255)
 
 
 class Runtime:
@@ -65,7 +65,7 @@ class Runtime:
         UnsError: the database does not open or has no schema.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the documented signature
         self,
         database_url: str,
         *,
@@ -170,9 +170,13 @@ class Runtime:
         dispatcher = self._ledger.dispatcher
         leased_at = asyncio.get_running_loop().time()
         claims = await dispatcher.claim_due(RUN_ONCE)
-        await asyncio.gather(*(dispatcher.carry(claim, leased_at) for claim in claims))
+        carried = (dispatcher.carry(claim, leased_at) for claim in claims)
+        done = await asyncio.gather(*carried, return_exceptions=True)
         while await self._ledger.sweeper.sweep() == response.SWEEP_LIMIT:
             pass
+        for outcome in done:
+            if isinstance(outcome, BaseException):  # told last: one row must not keep the rest waiting
+                raise outcome
         return len(claims)
 
     async def worker(self, stop: asyncio.Event | None = None) -> None:
@@ -241,7 +245,12 @@ class Runtime:
         callback = self._ledger.courier is not None
         self._call(response.expire(at=now, callback=callback, ids=self._ledger.sources.ids()))
 
-    async def wait(self, notification_id: Id, *, timeout: float | None = None) -> Projection:
+    async def wait(
+        self,
+        notification_id: Id,
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109 - the documented name; ends with an answer, not an error
+    ) -> Projection:
         """
         The response view once the canonical owner's response is terminal, or at the timeout as it is.
 
@@ -324,6 +333,16 @@ class Runtime:
         """
         return views.view_dict(self._ledger.store.read(reading.view(_known(notification_id))))
 
+    def status(self, notification_id: Id) -> SendNotificationResponse:
+        """
+        The stored state in the form that ``send`` replies with.
+
+        Raises:
+            KeyError: no such notification.
+        """
+        found = self._ledger.store.read(reading.view(_known(notification_id)))
+        return views.sent(found.row, found.projection, replayed=False)
+
     def events(self, notification_id: Id) -> list[dict[str, Any]]:
         """
         The timeline in the order it was written.
@@ -377,7 +396,7 @@ class Runtime:
 
     def _call(self, plan: Plan[T]) -> T:
         # ``Insistent`` for callers without an event loop: same ids until the store answers.
-        until, pause = time.monotonic() + PATIENCE_SECONDS, FIRST_PAUSE_SECONDS
+        until, pause = time.monotonic() + self._ledger.insistent.patience_seconds, FIRST_PAUSE_SECONDS
         while True:
             try:
                 return self._ledger.commits.call(plan)

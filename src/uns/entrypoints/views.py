@@ -75,7 +75,7 @@ def answered(row: Notification) -> AckResponse:
         ack_status=row.ack_status,
         acked_by=row.actor or "",
         acked_at=instant(row.responded_at),
-        metadata=msgspec.json.decode(row.response_metadata or "{}"),
+        metadata=_json(row.response_metadata or "{}"),
     )
 
 
@@ -104,11 +104,11 @@ def row_dict(row: Notification) -> dict[str, Any]:
     """
     A stored row by its column names; JSON columns decoded, credentials in targets masked.
     """
-    fields: dict[str, Any] = msgspec.to_builtins(row)
-    fields["notification"] = msgspec.json.decode(fields.pop("body"))
+    fields = _plain(row)
+    fields["notification"] = _json(fields.pop("body"))
     fields["effective"]["targets"] = shown(fields["effective"]["targets"])
     if row.response_metadata is not None:
-        fields["response_metadata"] = msgspec.json.decode(row.response_metadata)
+        fields["response_metadata"] = _json(row.response_metadata)
     return fields
 
 
@@ -116,8 +116,7 @@ def view_dict(view: View) -> dict[str, Any]:
     """
     A stored row with its response projection.
     """
-    projection: dict[str, Any] = msgspec.to_builtins(view.projection)
-    return row_dict(view.row) | projection
+    return row_dict(view.row) | _plain(view.projection)
 
 
 def dead_letter_dict(letter: DeadLetter) -> dict[str, Any]:
@@ -135,9 +134,23 @@ def event_dict(event: Event) -> dict[str, Any]:
     """
     One line of the timeline, payload decoded.
     """
-    fields: dict[str, Any] = msgspec.to_builtins(event)
-    fields["payload"] = event.details
-    return fields
+    return _plain(event) | {"payload": _json(event.payload)}
+
+
+def _plain(struct: msgspec.Struct) -> dict[str, Any]:
+    # Through JSON, so that sequences are lists: to_builtins keeps tuples.
+    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(struct))
+    return plain
+
+
+def _json(text: str) -> dict[str, Any]:
+    """
+    A stored JSON object; one that somebody spoilt must not hide its row, nor the list it is in.
+    """
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except msgspec.MsgspecError as error:
+        return {"unreadable": str(error)}
 
 
 def _message(row: Notification) -> str:

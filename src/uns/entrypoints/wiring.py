@@ -7,6 +7,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+import sqlalchemy as sa
 from msgspec import Struct
 
 from uns.adapters.channels.log import LogChannel
@@ -21,7 +22,7 @@ from uns.adapters.sql.sqlite import sqlite_engine
 from uns.adapters.sql.store import SqlStore
 from uns.core.loops.courier import Courier
 from uns.core.loops.dispatcher import Dispatcher, Sources
-from uns.core.loops.insist import Insistent
+from uns.core.loops.insist import PATIENCE_SECONDS, Insistent
 from uns.core.loops.sender import Intake, Sender
 from uns.core.loops.sweeper import Sweeper
 from uns.core.plans import policies
@@ -29,6 +30,7 @@ from uns.core.rules.policy import Resolver
 from uns.core.rules.retry import Retry
 from uns.ports.callback import Callback
 from uns.ports.channel import ChannelRegistry
+from uns.ports.checks import fault
 from uns.ports.errors import Rejected
 from uns.ports.pubsub import PubSub
 from uns.ports.store import Store
@@ -37,6 +39,8 @@ from uns.ports.store import Store
 class Options(Struct, frozen=True, kw_only=True):
     """
     How a process keeps its ledger. Seconds; attempts per cycle; plans per commit.
+
+    ``patience_seconds`` is how long a plan whose outcome is unknown is tried again.
     """
 
     create_tables: bool = False
@@ -45,6 +49,7 @@ class Options(Struct, frozen=True, kw_only=True):
     clock: Callable[[], float] = time.time
     callback: Callback | None = None
     max_group: int = MAX_GROUP
+    patience_seconds: float = PATIENCE_SECONDS
 
 
 class Ledger(Struct, frozen=True, kw_only=True):
@@ -81,16 +86,19 @@ def open_ledger(url: str, adapters: ChannelRegistry | None, options: Options) ->
         SchemaMismatch: the database's schema is missing, older or newer (see ``create_tables``).
         StoreUnavailable: the database does not open.
     """
-    _check(url, options)
+    _check(options)
+    engine = _engine(url)
     pubsub = InProcessPubSub()
-    engine = sqlite_engine(url)
-    if options.create_tables:
-        migrate.create_or_upgrade(engine)
-    else:
-        migrate.check(engine)
     store = SqlStore(engine, FunctionClock(options.clock), publish=pubsub.publish)
-    if options.create_tables:
-        store.transact(policies.bootstrap(packaged_policies()))
+    try:
+        if options.create_tables:
+            migrate.create_or_upgrade(engine)
+            store.transact(policies.bootstrap(packaged_policies()))
+        else:
+            migrate.check(engine)
+    except BaseException:
+        store.close()
+        raise
     return assemble(store, pubsub, adapters, options)
 
 
@@ -99,7 +107,7 @@ def assemble(store: Store, pubsub: PubSub, adapters: ChannelRegistry | None, opt
     The loops over a store that is open.
     """
     commits = GroupCommit(store, max_group=options.max_group)
-    insistent = Insistent(commits)
+    insistent = Insistent(commits, patience_seconds=options.patience_seconds)
     sources = Sources(FunctionClock(options.clock), new_id, SystemChance())
     resolver = Resolver()
     intake = Intake(resolver, sources, wants_callback=options.callback is not None)
@@ -126,9 +134,18 @@ def _channels(adapters: ChannelRegistry | None) -> ChannelRegistry:
     return built_in if adapters is None else LayeredRegistry(adapters, built_in)
 
 
-def _check(url: str, options: Options) -> None:
-    if not url.startswith(("sqlite:", "sqlite+pysqlite:")):
-        raise Rejected("database_url must begin with sqlite:///", path="database_url")
+def _engine(url: str) -> sa.Engine:
+    if not url.startswith(("sqlite://", "sqlite+pysqlite://")):
+        raise fault("database_url", "must begin with sqlite:///")
+    try:
+        return sqlite_engine(url)
+    except (ValueError, sa.exc.ArgumentError):
+        raise fault(
+            "database_url", "is not of the form sqlite:///path (two slashes more for /path)"
+        ) from None
+
+
+def _check(options: Options) -> None:
     if options.max_attempts < 1:
         raise Rejected("max_attempts must be at least 1", path="max_attempts")
     if not 0 <= options.retry_seconds < float("inf"):

@@ -13,7 +13,7 @@ from uns.ports.requests import AutonomyContextRequest
 from uns.ports.vocabulary import DeliveryMode, NotificationIntent, Priority
 
 
-class Content(Struct, frozen=True, kw_only=True):
+class Content(Struct, frozen=True, gc=False, kw_only=True):
     """
     The notification as a channel sees it: the request's fields and its id.
     """
@@ -35,7 +35,7 @@ class Content(Struct, frozen=True, kw_only=True):
     metadata: dict[str, Any] = {}
 
 
-class ChannelMessage(Struct, frozen=True, kw_only=True):
+class ChannelMessage(Struct, frozen=True, gc=False, kw_only=True):
     """
     One call to one channel.
 
@@ -50,7 +50,7 @@ class ChannelMessage(Struct, frozen=True, kw_only=True):
     deadline: float
 
 
-class ChannelResult(Struct, frozen=True):
+class ChannelResult(Struct, frozen=True, gc=False):
     """
     What the provider said.
 

@@ -100,6 +100,20 @@ def line(limit: int) -> Check:
     return check
 
 
+def name(limit: int) -> Check:
+    """
+    A line that is not blank: who somebody is.
+    """
+    line_of = line(limit)
+
+    def check(value: object, path: str) -> object:
+        if not str(words := line_of(value, path)).strip():
+            raise fault(path, "must not be blank")
+        return words
+
+    return check
+
+
 def text(limit: int) -> Check:
     """
     Text of 1 to ``limit`` code points, line breaks included, that every database can hold.

@@ -31,7 +31,7 @@ Row = (
 )
 
 
-class Change(Struct, frozen=True):
+class Change(Struct, frozen=True, gc=False):
     """
     One row moving from ``before`` to ``after``; ``before=None`` inserts it.
     """
@@ -40,7 +40,7 @@ class Change(Struct, frozen=True):
     after: Row
 
 
-class Sweep(Struct, frozen=True, kw_only=True):
+class Sweep(Struct, frozen=True, gc=False, kw_only=True):
     """
     One set-based move of all rows that stand behind ``owner_id`` with one of ``statuses``.
 
@@ -73,7 +73,7 @@ class SignalKind(StrEnum):
     POLICIES = "policies"
 
 
-class Signal(Struct, frozen=True):
+class Signal(Struct, frozen=True, gc=False):
     """
     A fact to broadcast once the transaction has committed.
     """
@@ -82,7 +82,7 @@ class Signal(Struct, frozen=True):
     subject: str
 
 
-class Decision(Struct, Generic[T], frozen=True):
+class Decision(Struct, Generic[T], frozen=True, gc=False):
     """
     Everything one rule decided. A store writes all of it or nothing.
     """

@@ -125,6 +125,26 @@ class Effective(Struct, frozen=True, kw_only=True):
         return self.channels.primary + self.channels.fallback
 
 
+UNREADABLE = Effective(
+    autonomy_mode=AutonomyMode.LIVE,
+    intent=None,
+    delivery_mode=DeliveryMode.GUARANTEED,
+    priority=Priority.NORMAL,
+    require_ack=False,
+    ack_timeout_minutes=0,
+    dedup_window_seconds=0.0,
+    max_attempts=None,
+    channels=ChannelPlan(primary=()),
+    targets={},
+    responders=(),
+    links=False,
+    escalation=(),
+)
+"""
+Stands for stored settings that cannot be read. Without a channel, the next attempt fails for good.
+"""
+
+
 class Step(Struct, frozen=True):
     """
     One step of a resolution (``base``, ``autonomy``, ``irreversible``, ...) and what it changed.

@@ -3,6 +3,9 @@ The stored rows: immutable, one struct per table row.
 
 Times are Unix seconds. Ids are text UUIDs. ``body``, ``payload`` and ``response_metadata`` are
 JSON texts, encoded once by whoever makes the row and never compared or updated afterwards.
+
+``gc=False``: immutable values that refer to nothing that could refer back need no cycle collector,
+and a busy process makes many of them.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from uns.ports.vocabulary import (
 )
 
 
-class Outcome(Struct, frozen=True, kw_only=True):
+class Outcome(Struct, frozen=True, gc=False, kw_only=True):
     """
     What the last committed attempt came to.
 
@@ -37,7 +40,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     error_message: str | None = None
 
 
-class Notification(Struct, frozen=True, kw_only=True):
+class Notification(Struct, frozen=True, gc=False, kw_only=True):
     """
     One accepted obligation (``uns_notifications``). The first block never changes.
     """
@@ -106,7 +109,7 @@ class Notification(Struct, frozen=True, kw_only=True):
         return self.delivery_mode is DeliveryMode.GUARANTEED
 
 
-class DedupWindow(Struct, frozen=True, kw_only=True):
+class DedupWindow(Struct, frozen=True, gc=False, kw_only=True):
     """
     The coalescing state of one dedup key (``uns_dedup``).
 
@@ -123,7 +126,7 @@ class DedupWindow(Struct, frozen=True, kw_only=True):
     followers: int = 0
 
 
-class Event(Struct, frozen=True, kw_only=True):
+class Event(Struct, frozen=True, gc=False, kw_only=True):
     """
     One line of the timeline, and the outbox row of a callback (``uns_events``).
 
@@ -147,7 +150,7 @@ class Event(Struct, frozen=True, kw_only=True):
         return details
 
 
-class Copy(Struct, frozen=True, kw_only=True):
+class Copy(Struct, frozen=True, gc=False, kw_only=True):
     """
     A success on record: ``channel`` has this notification (``uns_copies``).
 
@@ -162,7 +165,7 @@ class Copy(Struct, frozen=True, kw_only=True):
     at: float
 
 
-class DeliveryAudit(Struct, frozen=True, kw_only=True):
+class DeliveryAudit(Struct, frozen=True, gc=False, kw_only=True):
     """
     Compliance record of one settlement (``notification_audit_records``). Append-only.
     """
@@ -185,7 +188,7 @@ class DeliveryAudit(Struct, frozen=True, kw_only=True):
     created_at: float
 
 
-class AckAudit(Struct, frozen=True, kw_only=True):
+class AckAudit(Struct, frozen=True, gc=False, kw_only=True):
     """
     Compliance record of one response transition (``ack_audit_records``). Append-only.
     """
@@ -200,7 +203,7 @@ class AckAudit(Struct, frozen=True, kw_only=True):
     created_at: float
 
 
-class Link(Struct, frozen=True):
+class Link(Struct, frozen=True, gc=False, array_like=True):
     """
     The lineage view of one row: just enough to find the owner of an obligation.
     """

@@ -50,7 +50,7 @@ class NewId(Protocol):
         ...
 
 
-class Ids(Struct, frozen=True):
+class Ids(Struct, frozen=True, gc=False):
     """
     A block of 2^24 ids that one drawn id reserves for one plan.
 

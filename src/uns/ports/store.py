@@ -211,7 +211,7 @@ class Tx(Protocol):
         ...
 
 
-class Wants(Struct, frozen=True, kw_only=True):
+class Wants(Struct, frozen=True, gc=False, kw_only=True):
     """
     Rows that a plan will probably read. A wrong guess costs a query, never the truth.
 

@@ -40,7 +40,8 @@ class LayeredRegistry:
         self._lower = lower
 
     def get(self, name: str) -> Channel | None:
-        return self._upper.get(name) or self._lower.get(name)
+        found = self._upper.get(name)  # asked by identity: an adapter may be falsy, as an empty list is
+        return found if found is not None else self._lower.get(name)
 
     def names(self) -> Iterable[str]:
         return {*self._upper.names(), *self._lower.names()}

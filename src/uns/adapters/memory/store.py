@@ -149,7 +149,7 @@ class MemoryTx:
             for row in self.table(Notification).values()
             if row.dedup_owner_id == sweep.owner_id and row.status in sweep.statuses
         ]
-        for n, row in enumerate(sorted(behind, key=acceptance_order)):
+        for n, row in enumerate(sorted(behind, key=_acceptance_order)):
             self._put(_swept(row, sweep))
             if sweep.event is not None and sweep.ids is not None:
                 self._append([_sweep_event(row, sweep, sweep.ids.nth(sweep.first_id + n))])
@@ -178,7 +178,7 @@ def primary_key(row: Any) -> str:
     return key
 
 
-def acceptance_order(row: Notification) -> tuple[float, str]:
+def _acceptance_order(row: Notification) -> tuple[float, str]:
     return row.accepted_at, row.id
 
 

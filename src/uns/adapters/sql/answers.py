@@ -7,7 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from uns.adapters.sql.codec import LINK
+import msgspec
+
 from uns.adapters.sql.statements import Statement, Statements, json_list
 from uns.ports.rows import Copy, Event, Link, Notification
 from uns.ports.store import (
@@ -55,7 +56,8 @@ def _copies_of_line(tx: Source, query: CopiesOfLine) -> Sequence[Copy]:
 
 
 def _line_of(tx: Source, query: LineOf) -> Sequence[Link]:
-    return [LINK.decode(line) for line in tx.query(tx.sql.line_of, id=query.id)]
+    # A line can be long: one conversion for all of it.
+    return msgspec.convert(tx.query(tx.sql.line_of, id=query.id), list[Link], strict=False)
 
 
 def _line_into(tx: Source, query: LineInto) -> Sequence[Notification]:

@@ -1,6 +1,9 @@
 """
 Rows to parameters and back, one registry entry per stored type.
 
+Reading never fails for what somebody did to a row: one bad row would take down every batch it is
+in. Its settings then read as ``UNREADABLE``, an unknown word as the plain text it is.
+
 Hot and cold: the columns before ``hot_from`` are written once and are in no UPDATE.
 """
 
@@ -8,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
+from operator import attrgetter
 from typing import Any, get_args, get_type_hints
 
 import msgspec
@@ -17,6 +21,7 @@ from msgspec.structs import astuple
 
 from uns.adapters.sql import schema
 from uns.ports.policy import (
+    UNREADABLE,
     Effective,
     PolicyAuthority,
     PolicyContent,
@@ -29,6 +34,7 @@ from uns.ports.rows import AckAudit, Copy, DedupWindow, DeliveryAudit, Event, Li
 Converter = Callable[[Any], Any]
 _COLUMN_NAMES = {"body": "notification"}
 _EFFECTIVES_KEPT = 1024
+_SPOILT = Outcome(error_message="the stored outcome cannot be read")
 
 
 class Stored:
@@ -42,6 +48,7 @@ class Stored:
         self.fields = kind.__struct_fields__
         self.columns = [table.c[_COLUMN_NAMES.get(name, name)] for name in self.fields]
         self.keys = keys
+        self._only_key = attrgetter(self.fields[0])
         self.hot_from = self.fields.index(hot_from) if hot_from else keys
         hints = get_type_hints(kind)
         self._to_column = _converters(hints, self.fields, _to_column)
@@ -78,6 +85,9 @@ class Stored:
         """
         The primary key in one text.
         """
+        if self.keys == 1:
+            key: str = self._only_key(row)
+            return key
         return "/".join(getattr(row, name) for name in self.fields[: self.keys])
 
 
@@ -102,11 +112,10 @@ def _to_field(hint: Any) -> Converter | None:
     if hint is Effective:
         return _effective_of
     if _is_json(hint):
-        decode = msgspec.json.Decoder(hint).decode
-        return lambda text: None if text is None else decode(text)
+        return _json_reader(hint)
     if (word := _word(hint)) is not None:
-        words: dict[str | None, StrEnum | None] = {None: None, **{str(w): w for w in word}}
-        return words.__getitem__
+        words: dict[str, StrEnum] = {str(w): w for w in word}
+        return lambda text: words.get(text, text)
     return bool if hint is bool else None
 
 
@@ -120,8 +129,21 @@ def _word(hint: Any) -> type[StrEnum] | None:
     return next((k for k in kinds if isinstance(k, type) and issubclass(k, StrEnum)), None)
 
 
+def _json_reader(hint: Any) -> Converter:
+    decode = msgspec.json.Decoder(hint).decode
+    spoilt = _SPOILT if Outcome in get_args(hint) else ()
+
+    def read(text: str | None) -> Any:
+        try:
+            return None if text is None else decode(text)
+        except msgspec.MsgspecError:
+            return spoilt
+
+    return read
+
+
 def _text_of(word: StrEnum | None) -> str | None:
-    return None if word is None else word._value_
+    return None if word is None else str(word)
 
 
 def _json_text(value: Any) -> str | None:
@@ -143,8 +165,14 @@ class _Effectives:
         if found is None:
             if len(self._by_text) >= _EFFECTIVES_KEPT:
                 self._by_text.clear()
-            found = self._by_text[text] = self._decode(text)
+            found = self._by_text[text] = self._read(text)
         return found
+
+    def _read(self, text: str) -> Effective:
+        try:
+            return self._decode(text)
+        except msgspec.MsgspecError:
+            return UNREADABLE
 
     def text(self, effective: Effective) -> str:
         # The struct is kept with its text, so that its id() cannot pass to another one.

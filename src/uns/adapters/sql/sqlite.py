@@ -26,7 +26,7 @@ T = TypeVar("T")
 PATIENCE_SECONDS = 10.0
 _PAUSE_SECONDS = 0.0005
 
-_LOCKED = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+_LOCKED = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL})
 _PRIMARY = 0xFF  # an extended result code carries the primary one in its low byte
 
 _REMEDIES = {
@@ -55,23 +55,20 @@ def sqlite_engine(url: str | sa.URL) -> sa.Engine:
     An engine for ``sqlite:///file``, ``sqlite+pysqlite:///file`` or ``sqlite://`` (in memory).
 
     Nothing begins a transaction by itself: writers call ``begin_immediate``, and until then every
-    statement stands alone. A connection goes back to the pool without a transaction. In memory
-    there is one connection, lent to one thread at a time: shared by two, either would see and roll
-    back what the other has not committed.
+    statement stands alone. A connection that goes back to the pool is rolled back. In memory there
+    is one connection for all threads, and they must take turns: each sees what another has not
+    committed, and whoever gives it back rolls back the others too.
 
     A file that cannot serve raises ``StoreUnavailable`` with one sentence that says what to do,
     whichever statement meets it. Locks keep SQLAlchemy's error: see ``patiently``.
     """
     url = sa.make_url(url)
-    if url.get_backend_name() != "sqlite":
-        raise ValueError(f"not a SQLite URL: {url}")
-    lone = {"pool_size": 1, "max_overflow": 0} if _in_memory(url) else {}
+    if url.drivername not in {"sqlite", "sqlite+pysqlite"}:
+        raise ValueError(f"not a SQLite URL: {url!r}")
     engine = sa.create_engine(
         url,
-        poolclass=sa.QueuePool,
-        pool_timeout=PATIENCE_SECONDS,
+        poolclass=sa.StaticPool if _in_memory(url) else sa.QueuePool,
         connect_args={"timeout": 0, "isolation_level": None, "check_same_thread": False},
-        **lone,
     )
     _listen(engine, place(url))
     return engine
@@ -125,7 +122,9 @@ def _listen(engine: sa.Engine, name: str) -> None:
         try:
             return _open(name, *arguments, **options)
         except sqlite3.Error as error:
-            raise _explained(error, name) or error from error
+            if explained := _explained(error, name):
+                raise explained from error
+            raise
 
     @event.listens_for(engine, "handle_error", retval=True)
     def explain(context: ExceptionContext) -> StoreUnavailable | None:

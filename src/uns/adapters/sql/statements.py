@@ -67,6 +67,7 @@ class Statements:
 
     def __init__(self, dialect: sa.Dialect) -> None:
         self._dialect = dialect
+        self._sqlite = dialect.name == "sqlite"
         self._updates: dict[tuple[type, tuple[int, ...]], Statement] = {}
         self._due: dict[int, Statement] = {}
         self.inserts = {kind: self._insert(stored) for kind, stored in STORED.items()}
@@ -150,9 +151,15 @@ class Statements:
         onward = sa.func.coalesce(
             _n.dedup_owner_id, sa.case((_n.status == sa.text("'FAILED'"), _n.dedup_successor_id))
         )
-        line = sa.select(_p("id").label("id")).cte("line", recursive=True)
-        line = line.union(sa.select(onward).join(line, _n.id == line.c.id).where(onward.is_not(None)))
-        self.line_of = self._compile(sa.select(*LINK.columns).join(line, _n.id == line.c.id))
+        # UNION, so that a cycle ends; over the row's address, which is quicker to compare than its id.
+        address = sa.literal_column("uns_notifications.rowid") if self._sqlite else _n.id
+        line = (
+            sa.select(address.label("address"), onward.label("target"))
+            .where(_n.id == _p("id"))
+            .cte("line", recursive=True)
+        )
+        line = line.union(sa.select(address, onward).join(line, _n.id == line.c.target))
+        self.line_of = self._compile(sa.select(*LINK.columns).join(line, address == line.c.address))
         into = sa.select(_p("id").label("id")).cte("line", recursive=True)
         into = into.union(sa.select(_n.id).join(into, _n.dedup_successor_id == into.c.id))
         self.line_into = self._compile(whole.join(into, _n.id == into.c.id).order_by(_n.accepted_at, _n.id))

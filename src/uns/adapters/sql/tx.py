@@ -17,7 +17,7 @@ from uns.adapters.sql.codec import STORED, Stored
 from uns.adapters.sql.statements import Statement, Statements, json_list
 from uns.ports.decision import Decision, Row, Signal, Sweep
 from uns.ports.errors import Stale
-from uns.ports.policy import PolicyAuthority, PolicyContent, SnapshotRecord
+from uns.ports.policy import AUTHORITY, PolicyAuthority, PolicyContent, SnapshotRecord
 from uns.ports.rows import Copy, DedupWindow, Event, Notification, Outcome
 from uns.ports.store import CopiesOf, DedupKeyOf, Query, Wants, WithKey
 
@@ -27,7 +27,6 @@ Q = TypeVar("Q")
 Cursor = Any  # a DB-API cursor: the drivers share no type
 Key = tuple[type, str]
 
-_AUTHORITY = "notifications"
 _IMMUTABLE = (SnapshotRecord, PolicyContent)
 
 
@@ -60,7 +59,7 @@ class GroupTx:
         Read, class by class in the lock order, what the plans of the group will ask for.
         """
         if any(want.policy for want in wants):
-            self.get(PolicyAuthority, _AUTHORITY)
+            self.get(PolicyAuthority, AUTHORITY)
         groups = _distinct(want.groups for want in wants)
         if groups:
             self.dedup_keys.update(self.query(self.sql.dedup_keys, ids=json_list(groups)))

@@ -26,6 +26,7 @@ class Courier:
         self._commits = commits
         self._callback = callback
         self._new_id = new_id
+        self._overdue: set[asyncio.Future[str | None]] = set()  # the event loop holds no task for us
 
     async def deliver(self, limit: int = BATCH) -> int:
         """
@@ -37,14 +38,36 @@ class Courier:
         return len(claimed)
 
     async def _one(self, event: Event) -> None:
-        error: str | None = None
-        try:
-            await asyncio.wait_for(self._callback(told(event)), CALLBACK_SECONDS)
-        except TimeoutError:
-            error = f"no answer within {CALLBACK_SECONDS:g} s"
-        except Exception as fault:
-            error = f"{type(fault).__name__}: {fault}"
+        error = await self._bounded(event)
         await self._commits.run(plans.settle(event.id, token=event.callback_token or "", error=error))
+
+    async def _bounded(self, event: Event) -> str | None:
+        """
+        What went wrong, if anything did.
+
+        A callback that overruns is abandoned, not awaited: it may refuse to be cancelled.
+        """
+        call = asyncio.ensure_future(self._called(event))
+        try:
+            done, _ = await asyncio.wait({call}, timeout=CALLBACK_SECONDS)
+        except asyncio.CancelledError:
+            call.cancel()
+            raise
+        if done:
+            return call.result()
+        self._overdue.add(call)
+        call.add_done_callback(self._overdue.discard)
+        call.cancel()
+        return f"no answer within {CALLBACK_SECONDS:g} s"
+
+    async def _called(self, event: Event) -> str | None:
+        try:
+            await self._callback(told(event))
+        except asyncio.CancelledError:
+            return "the call was cancelled"
+        except Exception as fault:
+            return f"{type(fault).__name__}: {fault}"
+        return None
 
 
 def told(event: Event) -> dict[str, Any]:

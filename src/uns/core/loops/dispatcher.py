@@ -131,9 +131,9 @@ class Dispatcher:
         # Time spent in queues comes off the lease. If too little is left for the slowest channel,
         # the lease is renewed; the call itself must never outlast it.
         left = leased_at + LEASE_SECONDS - RESERVE_SECONDS - asyncio.get_running_loop().time()
-        if left < self._caller.limit(channels):
-            if not await self._commits.run(plans.renew(claim, self._sources.ids())):
-                return None
+        short = left < self._caller.limit(channels)
+        if short and not await self._commits.run(plans.renew(claim, self._sources.ids())):
+            return None
         return await self._caller.call(claim, channels)
 
     async def _conclude(

@@ -28,11 +28,11 @@ class Insistent:
 
     def __init__(self, commits: Commits, *, patience_seconds: float = PATIENCE_SECONDS) -> None:
         self._commits = commits
-        self._patience = patience_seconds
+        self.patience_seconds = patience_seconds
 
     async def run(self, plan: Plan[T]) -> T:
         loop = asyncio.get_running_loop()
-        until, pause = loop.time() + self._patience, FIRST_PAUSE_SECONDS
+        until, pause = loop.time() + self.patience_seconds, FIRST_PAUSE_SECONDS
         while True:
             try:
                 return await self._commits.run(plan)

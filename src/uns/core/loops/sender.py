@@ -15,13 +15,13 @@ from uns.core.rules.accept import Acceptance
 from uns.core.rules.digest import content_dedup_key, fingerprint, idempotency_digest
 from uns.core.rules.intake_checks import check_producer
 from uns.core.rules.policy import Resolver
-from uns.ports.checks import line
+from uns.ports.checks import name
 from uns.ports.commits import Commits
 from uns.ports.requests import SendNotificationRequest
 from uns.ports.rows import Notification
 from uns.ports.store import Plan
 
-_principal = line(255)
+_principal = name(255)
 
 
 class Sent(Struct, frozen=True):

@@ -17,9 +17,9 @@ POLL_SECONDS = 1.0
 _TELLING = frozenset({SignalKind.ANSWERED, SignalKind.SETTLED})
 
 
-async def wait_for_answer(id: str, commits: Commits, pubsub: PubSub, timeout: float | None) -> Projection:
+async def wait_for_answer(id: str, commits: Commits, pubsub: PubSub, seconds: float | None) -> Projection:
     """
-    The response view of ``id`` once it is final, or as it stands after ``timeout`` seconds.
+    The response view of ``id`` once it is final, or as it stands after ``seconds``.
 
     Signals only shorten the wait: another process's answer is found by looking once a second.
 
@@ -27,7 +27,7 @@ async def wait_for_answer(id: str, commits: Commits, pubsub: PubSub, timeout: fl
         NotFound: no such notification.
     """
     loop = asyncio.get_running_loop()
-    until = None if timeout is None else loop.time() + timeout
+    until = None if seconds is None else loop.time() + seconds
     told = asyncio.Event()
 
     def listen(signals: Sequence[Signal]) -> None:

@@ -16,6 +16,7 @@ from uns.core.loops.sweeper import Sweeper
 from uns.core.plans.response import SWEEP_LIMIT
 from uns.core.rules.lease import Claim
 from uns.ports.decision import Signal, SignalKind
+from uns.ports.errors import Closed
 from uns.ports.pubsub import PubSub
 
 CONCURRENCY = 64
@@ -70,6 +71,9 @@ class Worker:
     async def run(self, stop: asyncio.Event) -> None:
         """
         Work until ``stop`` is set; then finish what was claimed, for at most eight seconds.
+
+        Raises:
+            Closed: the runtime was closed under it.
         """
         steps: dict[str, tuple[Callable[[], Awaitable[bool]], frozenset[SignalKind]]] = {
             "dispatch": (self._dispatch, frozenset({SignalKind.DUE})),
@@ -118,6 +122,8 @@ class Worker:
         beat.last_round = asyncio.get_running_loop().time()
         try:
             more = await step()
+        except Closed:  # no later round can go through either
+            raise
         except Exception as error:
             # One bad round must not end the loop: the next may well go through.
             beat.failures_in_row += 1

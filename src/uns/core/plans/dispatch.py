@@ -12,7 +12,7 @@ from uns.core.plans.groups import group_of, window_of
 from uns.core.rules import attempt, lease, settle
 from uns.core.rules.attempt import Go, Started
 from uns.core.rules.events import Stamp
-from uns.core.rules.lease import Bearer, Claim
+from uns.core.rules.lease import Bearer, Claim, Purpose
 from uns.core.rules.outcome import Call, Tally
 from uns.core.rules.retry import Retry
 from uns.core.rules.settle import Settled
@@ -149,7 +149,10 @@ def give_back(claim: Claim, ids: Ids) -> Plan[bool]:
 
     def run(tx: Tx) -> bool:
         row = tx.get(Notification, claim.id)
-        return row is not None and tx.apply(lease.give_back(row, token=claim.token, stamp=Stamp(ids, tx.now)))
+        counted, stamp = claim.purpose is Purpose.SEND, Stamp(ids, tx.now)
+        return row is not None and tx.apply(
+            lease.give_back(row, token=claim.token, stamp=stamp, counted=counted)
+        )
 
     return Plan(run, Wants(rows=(claim.id,)))
 

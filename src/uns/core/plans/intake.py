@@ -14,12 +14,10 @@ from uns.core.rules.events import Stamp
 from uns.core.rules.lease import Bearer, Claim
 from uns.core.rules.policy import Resolver, check_overrides
 from uns.ports.errors import NoPolicy, Rejected
-from uns.ports.policy import PolicyAuthority, Resolved, Shape, SnapshotRecord
+from uns.ports.policy import AUTHORITY, PolicyAuthority, Resolved, Shape, SnapshotRecord
 from uns.ports.requests import SendNotificationRequest
 from uns.ports.rows import Notification
 from uns.ports.store import STARTING, Plan, Tx, Wants, WithKey
-
-AUTHORITY = "notifications"
 
 
 class Taken(Struct, frozen=True):

@@ -26,7 +26,7 @@ def encoded(payload: Any) -> str:
     return _encode(payload).decode()
 
 
-class Stamp(Struct, frozen=True):
+class Stamp(Struct, frozen=True, gc=False):
     """
     What a decision signs its records with: the instant it holds for, and the ids drawn for it.
     """

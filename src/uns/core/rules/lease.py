@@ -36,7 +36,7 @@ class Purpose(StrEnum):
     EXHAUSTED = "EXHAUSTED"
 
 
-class Claim(Struct, frozen=True):
+class Claim(Struct, frozen=True, gc=False):
     """
     A leased row. ``calls`` are the channels started with it, in the same transaction.
     """
@@ -86,7 +86,7 @@ def in_order(rows: Iterable[Notification], now: float) -> list[Notification]:
     return sorted(rows, key=rank)
 
 
-class Bearer(Struct, frozen=True):
+class Bearer(Struct, frozen=True, gc=False):
     """
     Who claims: a fresh token, the budget rules of its process, and the ids for one claim.
 
@@ -162,14 +162,19 @@ def starts(claim: Claim, channels: Sequence[str], stamp: Stamp) -> tuple[Event, 
     )
 
 
-def give_back(row: Notification, *, token: str, stamp: Stamp) -> Decision[bool]:
+def give_back(row: Notification, *, token: str, stamp: Stamp, counted: bool = True) -> Decision[bool]:
     """
     Return a lease before anything was started: its attempt does not count.
 
     The reply is False, and nothing changes, when the lease is gone already.
+
+    Args:
+        counted: whether the claim had counted an attempt; one that was only to settle had not.
     """
     if not holds(row, token, stamp.now):
         return Decision(False)
+    if not counted:
+        return Decision(True, (Change(row, replace(row, lease_token=None, lease_until=0.0)),))
     freed = replace(
         row,
         lease_token=None,

@@ -11,8 +11,10 @@ from uns.ports.policy import ChannelPlan
 from uns.ports.rows import Outcome
 from uns.ports.vocabulary import Require
 
+NO_CHANNELS = "its stored settings cannot be read"
 
-class Call(Struct, frozen=True):
+
+class Call(Struct, frozen=True, gc=False):
     """
     One channel call that ended (or was given up), seen at ``observed_at`` by the caller's clock.
     """
@@ -22,7 +24,7 @@ class Call(Struct, frozen=True):
     observed_at: float
 
 
-class Tally(Struct, frozen=True):
+class Tally(Struct, frozen=True, gc=False):
     """
     The channels of a notification, the successes on record, and the calls of this attempt.
     """
@@ -97,6 +99,8 @@ class Tally(Struct, frozen=True):
         called = {call.channel for call in self.calls}
         failures = {call.channel: call.result.error for call in self.calls if not call.result.success}
         texts = [f"{channel}: {text}" for channel, text in failures.items() if text]
+        if not order:
+            texts = [NO_CHANNELS]
         return Outcome(
             channels_attempted=tuple(c for c in order if c in called or c in succeeded),
             channels_succeeded=tuple(c for c in order if c in succeeded),

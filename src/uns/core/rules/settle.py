@@ -47,7 +47,7 @@ class SettledBy(StrEnum):
     ANSWER = "answer"
 
 
-class Group(Struct, frozen=True):
+class Group(Struct, frozen=True, gc=False):
     """
     A leader, its window, the first pending row behind it and how many wait in all.
     """
@@ -216,7 +216,7 @@ def _relinked(link: Mapping[str, object], stamp: Stamp) -> Sweep:
     )
 
 
-class _Spent(Struct, frozen=True):
+class _Spent(Struct, frozen=True, gc=False):
     attempts: int
     paced_since: float | None
     gave_back: bool

@@ -1,0 +1,142 @@
+"""
+Paired measurement: ledgers to measure, the baseline beside them, and their ratio.
+
+Every round measures the baseline first and the subject right after it, and what counts is the ratio
+of the two, pair by pair: these figures mean something on a noisy machine, absolute ones do not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import statistics
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from kit.builders import a_policy, put_in_force
+from uns.adapters.channels.registry import SimpleAdapterRegistry
+from uns.adapters.memory.pubsub import InProcessPubSub
+from uns.adapters.memory.store import MemoryStore
+from uns.adapters.sources import SystemClock
+from uns.adapters.sql import migrate
+from uns.adapters.sql.sqlite import sqlite_engine
+from uns.adapters.sql.store import SqlStore
+from uns.entrypoints.wiring import Ledger, Options, assemble
+from uns.ports.channel import ChannelMessage, ChannelResult
+from uns.ports.policy import ChannelPlan
+
+BASELINE_COMMITS = 400
+ROUNDS = 7
+
+
+class Case(Struct, frozen=True):
+    """
+    One way of running the ledger. ``max_group`` 1 is a transaction per plan.
+    """
+
+    store: str
+    in_flight: int
+    max_group: int
+
+    def __str__(self) -> str:
+        return f"{self.store}-{'direct' if self.max_group == 1 else 'grouped'}-{self.in_flight}"
+
+
+CASES = [Case(s, n, g) for s in ("memory", "sqlite") for g in (1, 128) for n in (1, 64)]
+
+
+class NoOp:
+    """
+    A channel that delivers at once.
+    """
+
+    async def send(self, message: ChannelMessage) -> ChannelResult:
+        return ChannelResult(True, message_id=message.idempotency_token)
+
+
+class Baseline:
+    """
+    L1: single-row commits a second of a SQLite file, WAL and synchronous=FULL, on the same disk.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._db = sqlite3.connect(folder / "baseline.db", isolation_level=None)
+        self._db.execute("PRAGMA journal_mode=WAL")
+        self._db.execute("PRAGMA synchronous=FULL")
+        self._db.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT)")
+        self.rates: list[float] = []
+
+    def measure(self) -> None:
+        """
+        Commit 400 rows, one by one, and remember the rate.
+        """
+        begun = time.perf_counter()
+        for _ in range(BASELINE_COMMITS):
+            self._db.execute("INSERT INTO t (v) VALUES ('x')")
+        self.rates.append(BASELINE_COMMITS / (time.perf_counter() - begun))
+
+
+@contextmanager
+def a_ledger(case: Case, folder: Path) -> Iterator[Ledger]:
+    """
+    A fresh ledger whose one policy sends everything to a channel that delivers at once.
+    """
+    pubsub = InProcessPubSub()
+    if case.store == "memory":
+        store: Any = MemoryStore(SystemClock(), publish=pubsub.publish)
+    else:
+        engine = sqlite_engine(f"sqlite:///{folder / 'uns.db'}")
+        migrate.create_or_upgrade(engine)
+        store = SqlStore(engine, SystemClock(), publish=pubsub.publish)
+    put_in_force(store, a_policy(channels=ChannelPlan(primary=("NOOP",))))
+    ledger = assemble(
+        store, pubsub, SimpleAdapterRegistry({"NOOP": NoOp()}), Options(max_group=case.max_group)
+    )
+    try:
+        yield ledger
+    finally:
+        ledger.close()
+
+
+async def in_flight(work: Callable[[], Awaitable[Any]], times: int, at_once: int) -> None:
+    """
+    Run ``work`` ``times`` times, ``at_once`` at a time.
+    """
+    left = iter(range(times))
+
+    async def one() -> None:
+        for _ in left:
+            await work()
+
+    await asyncio.gather(*(one() for _ in range(at_once)))
+
+
+class Paired:
+    """
+    Runs a benchmark with the baseline before each round, and keeps the ratios.
+    """
+
+    def __init__(self, benchmark: Any, baseline: Baseline, table: list[tuple[str, ...]]) -> None:
+        self._benchmark = benchmark
+        self._baseline = baseline
+        self._table = table
+
+    def run(self, name: str, work: Callable[[], None], times: int) -> float:
+        """
+        The median ratio of the subject's rate (``times`` per call of ``work``) to the baseline's.
+        """
+        self._benchmark.pedantic(work, setup=self._baseline.measure, rounds=ROUNDS, warmup_rounds=1)
+        if self._benchmark.stats is None:  # benchmarks disabled: the work ran once, nothing was timed
+            return float("inf")
+        rates = [times / seconds for seconds in self._benchmark.stats.stats.data]
+        pairs = list(zip(rates, self._baseline.rates[-len(rates) :], strict=True))
+        ratio = statistics.median(rate / base for rate, base in pairs)
+        rate, base = statistics.median(rates), statistics.median(b for _, b in pairs)
+        self._benchmark.extra_info.update(per_second=round(rate), l1=round(base), ratio=round(ratio, 2))
+        self._table.append((name, f"{rate:,.0f}", f"{base:,.0f}", f"{ratio:.2f}"))
+        return ratio
