@@ -42,7 +42,7 @@ def assert_lawful(
         if not isinstance(change.after, Notification):
             continue
         assert change.before is not None or change.after.id in created
-        assert legal(change.before, moves[change.after.id], change.after), (change, moves)
+        assert legal(change.before, moves[change.after.id], change.after)
     for sweep in decision.sweeps:
         _assert_lawful_sweep(sweep)
     ids = [event.id for event in decision.events]

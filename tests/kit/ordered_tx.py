@@ -101,6 +101,7 @@ class OrderedTx:
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
         self._held = Lock.POLICY
+        self._locked: set[tuple[type, str]] = set()
         self._read: list[Any] = []
 
     @property
@@ -108,7 +109,9 @@ class OrderedTx:
         return self._tx.now
 
     def get(self, kind: type[Any], key: str) -> Any:
-        self._take(ROWS[kind], f"{kind.__name__} {key}")
+        if (kind, key) not in self._locked:  # what is held already may be looked at again
+            self._take(ROWS[kind], f"{kind.__name__} {key}")
+            self._locked.add((kind, key))
         row = self._tx.get(kind, key)
         self._read.append(row)
         return row

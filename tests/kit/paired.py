@@ -27,7 +27,7 @@ from uns.adapters.sql import migrate
 from uns.adapters.sql.sqlite import sqlite_engine
 from uns.adapters.sql.store import SqlStore
 from uns.entrypoints.wiring import Ledger, Options, assemble
-from uns.ports.channel import ChannelMessage, ChannelResult
+from uns.ports.channel import Channel, ChannelMessage, ChannelResult
 from uns.ports.policy import ChannelPlan
 
 BASELINE_COMMITS = 400
@@ -82,9 +82,9 @@ class Baseline:
 
 
 @contextmanager
-def a_ledger(case: Case, folder: Path) -> Iterator[Ledger]:
+def a_ledger(case: Case, folder: Path, channel: Channel | None = None) -> Iterator[Ledger]:
     """
-    A fresh ledger whose one policy sends everything to a channel that delivers at once.
+    A fresh ledger whose one policy sends everything to ``channel``, by default one that delivers at once.
     """
     pubsub = InProcessPubSub()
     if case.store == "memory":
@@ -93,9 +93,9 @@ def a_ledger(case: Case, folder: Path) -> Iterator[Ledger]:
         engine = sqlite_engine(f"sqlite:///{folder / 'uns.db'}")
         migrate.create_or_upgrade(engine)
         store = SqlStore(engine, SystemClock(), publish=pubsub.publish)
-    put_in_force(store, a_policy(channels=ChannelPlan(primary=("NOOP",))))
+    put_in_force(store, a_policy(channels=ChannelPlan(primary=("NOOP",)), max_attempts=1))
     ledger = assemble(
-        store, pubsub, SimpleAdapterRegistry({"NOOP": NoOp()}), Options(max_group=case.max_group)
+        store, pubsub, SimpleAdapterRegistry({"NOOP": channel or NoOp()}), Options(max_group=case.max_group)
     )
     try:
         yield ledger

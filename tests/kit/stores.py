@@ -91,15 +91,21 @@ def _memory(store: MemoryStore) -> dict[type, list[Any]]:
 
 def _sql(store: Store) -> dict[type, list[Any]]:
     assert isinstance(store, SqlStore)
-    with store._engine.connect() as connection:
+    connection = store._engine.raw_connection()
+    try:
+        cursor = connection.cursor()
         return {
-            kind: [
-                stored.decode(line)
-                for line in connection.execute(
-                    sa.select(*stored.columns).order_by(
-                        stored.table.c.get("seq", next(iter(stored.table.primary_key)))
-                    )
-                )
-            ]
-            for kind, stored in STORED.items()
+            kind: [STORED[kind].decode(line) for line in cursor.execute(text).fetchall()]
+            for kind, text in _whole_tables().items()
         }
+    finally:
+        connection.close()
+
+
+@functools.cache
+def _whole_tables() -> dict[type, str]:
+    texts = {}
+    for kind, stored in STORED.items():
+        order = stored.table.c.get("seq", next(iter(stored.table.primary_key)))
+        texts[kind] = str(sa.select(*stored.columns).order_by(order))
+    return texts

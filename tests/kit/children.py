@@ -1,0 +1,217 @@
+"""
+What other processes do in tests of more than one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from kit.builders import a_request
+from kit.waiting import until
+from uns import ChannelMessage, ChannelResult, Runtime, SimpleAdapterRegistry, UnsError
+from uns.adapters.memory.pubsub import InProcessPubSub
+from uns.adapters.policy_files import packaged_policies
+from uns.entrypoints.wiring import Options, assemble, open_ledger
+from uns.ports.store import Plan, Store
+
+FIRST_CYCLE = 1
+NOBODY = 65_534
+MEET_SECONDS = 20.0
+
+
+def die() -> None:
+    """
+    What no process survives, and what none of its code hears of.
+    """
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Noted:
+    """
+    A channel that notes each call as one line in a file that processes share.
+
+    Args:
+        fatal: the process dies once the call is noted.
+    """
+
+    def __init__(self, notes: Path, *, fatal: bool = False) -> None:
+        self._notes = notes
+        self._fatal = fatal
+
+    async def send(self, message: ChannelMessage) -> ChannelResult:
+        with self._notes.open("a") as notes:
+            notes.write(f"{message.notification.id}\n")
+        if self._fatal:
+            die()
+        return ChannelResult(True)
+
+
+class Fatal:
+    """
+    A callback that its process does not survive.
+    """
+
+    async def __call__(self, event: dict[str, Any]) -> None:
+        die()
+
+
+def noted(notes: Path) -> list[str]:
+    """
+    The ids of the calls so far, in order.
+    """
+    return notes.read_text().split() if notes.exists() else []
+
+
+class Mortal:
+    """
+    A store whose process dies at its ``dies_at``-th group of plans, before or after the commit.
+    """
+
+    def __init__(self, store: Store, dies_at: int, *, after: bool) -> None:
+        self._store = store
+        self._left = dies_at
+        self._after = after
+
+    def transact_many(self, plans: Sequence[Plan[Any]]) -> list[Any]:
+        self._left -= 1
+        if self._left == 0 and not self._after:
+            die()
+        replies = self._store.transact_many(plans)
+        if self._left == 0:
+            die()
+        return replies
+
+    def transact(self, plan: Plan[Any]) -> Any:
+        return self._store.transact(plan)
+
+    def read(self, plan: Plan[Any]) -> Any:
+        return self._store.read(plan)
+
+    def close(self) -> None:
+        self._store.close()
+
+
+def work(url: str, now: float, adapters: dict[str, Any], face: str, *arguments: Any) -> Any:
+    """
+    Open a runtime whose clock stands still, and await one of its methods.
+    """
+    registry = SimpleAdapterRegistry(adapters)
+    with Runtime(url, adapters=registry, clock=lambda: now, callback=adapters.get("callback")) as runtime:
+        return asyncio.run(getattr(runtime, face)(*arguments))
+
+
+def send_and_die(url: str, now: float, adapters: dict[str, Any]) -> Any:
+    """
+    Send one request in a process whose adapter kills it.
+    """
+    registry = SimpleAdapterRegistry(adapters)
+    with Runtime(url, adapters=registry, clock=lambda: now) as runtime:
+        return asyncio.run(runtime.send(a_request(), principal="agent-7"))
+
+
+def work_mortally(
+    url: str, now: float, notes: Path, face: str, dies_at: int, after: bool, *arguments: Any
+) -> Any:
+    """
+    The same, in a process that dies at a commit.
+    """
+    registry = SimpleAdapterRegistry({"PAGER": Noted(notes)})
+    options = Options(clock=lambda: now)
+    store = Mortal(open_ledger(url, registry, options).store, dies_at, after=after)
+    with Runtime.over(assemble(store, InProcessPubSub(), registry, options), registry) as runtime:
+        return asyncio.run(getattr(runtime, face)(*arguments))
+
+
+def send_the_same(url: str, start: Path, adapters: dict[str, Any], times: int) -> list[tuple[str, bool]]:
+    """
+    Send one request so many times at once, when ``start`` is there; the id and whether it was a replay.
+    """
+
+    async def send(runtime: Runtime) -> list[tuple[str, bool]]:
+        request = a_request(idempotency_key="k-1")
+        await until(start.exists)
+        sent = await asyncio.gather(*(runtime.send(request, principal="agent-7") for _ in range(times)))
+        return [(str(each.notification_id), each.idempotent_replay) for each in sent]
+
+    with Runtime(url, adapters=SimpleAdapterRegistry(adapters)) as runtime:
+        return asyncio.run(send(runtime))
+
+
+class Fickle(Noted):
+    """
+    Fails in the first delivery cycle of each notification, and is noted in later ones.
+    """
+
+    async def send(self, message: ChannelMessage) -> ChannelResult:
+        if f":{FIRST_CYCLE}:" in message.idempotency_token:
+            return ChannelResult(False, error="not today")
+        return await super().send(message)
+
+
+def live(url: str, start: Path, adapters: dict[str, Any], clients: int, times: int) -> list[str]:
+    """
+    A process under load: a worker, and clients that accept, answer, replay and read; the ids accepted.
+    """
+
+    def serve(runtime: Runtime) -> list[str]:
+        accepted = []
+        for n in range(times):
+            type = ("plain.one", "ask.me", "fickle.one", "plain.two")[n % 4]
+            sent = runtime.accept(a_request(notification_type=type), principal="agent-7")
+            accepted.append(str(sent.notification_id))
+            runtime.simulate(a_request(), principal="agent-7")
+            if type == "ask.me":
+                _meet(runtime, accepted[-1], "DELIVERED")
+                runtime.acknowledge(accepted[-1], actor="ann")
+            if type == "fickle.one":
+                _meet(runtime, accepted[-1], "FAILED")
+                runtime.dead_letters()
+                runtime.replay(accepted[-1], actor="ann")
+        for id in accepted:
+            _meet(runtime, id, "DELIVERED")
+            runtime.events(id)
+        return accepted
+
+    async def run(runtime: Runtime) -> list[str]:
+        await until(start.exists)
+        stop = asyncio.Event()
+        working = asyncio.ensure_future(runtime.worker(stop))
+        accepted = await asyncio.gather(*(asyncio.to_thread(serve, runtime) for _ in range(clients)))
+        stop.set()
+        await working
+        return [id for ids in accepted for id in ids]
+
+    with Runtime(url, adapters=SimpleAdapterRegistry(adapters), max_attempts=1) as runtime:
+        return asyncio.run(run(runtime))
+
+
+def _meet(runtime: Runtime, id: str, status: str) -> None:
+    ends = time.monotonic() + MEET_SECONDS
+    while runtime.get(id)["status"] != status:
+        assert time.monotonic() < ends, f"{id} did not become {status}"
+        time.sleep(0.01)
+
+
+def accepts(url: str, create_tables: bool) -> tuple[str, str] | None:
+    """
+    The code and text of the error with which a runtime does not open, or does not accept, where the
+    process has no privileges.
+    """
+    packaged_policies()  # what is loaded late is loaded while it may be read
+    if os.geteuid() == 0:
+        os.setgroups([])
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
+    try:
+        ledger = open_ledger(url, None, Options(create_tables=create_tables, patience_seconds=0))
+        with Runtime.over(ledger) as runtime:
+            runtime.accept(a_request(), principal="agent-7")
+    except UnsError as error:
+        return error.code, str(error)
+    return None
