@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import signal
 import time
 from collections.abc import Sequence
@@ -203,11 +204,7 @@ def accepts(url: str, create_tables: bool) -> tuple[str, str] | None:
     The code and text of the error with which a runtime does not open, or does not accept, where the
     process has no privileges.
     """
-    packaged_policies()  # what is loaded late is loaded while it may be read
-    if os.geteuid() == 0:
-        os.setgroups([])
-        os.setgid(NOBODY)
-        os.setuid(NOBODY)
+    _give_up_privileges()
     try:
         ledger = open_ledger(url, None, Options(create_tables=create_tables, patience_seconds=0))
         with Runtime.over(ledger) as runtime:
@@ -215,3 +212,59 @@ def accepts(url: str, create_tables: bool) -> tuple[str, str] | None:
     except UnsError as error:
         return error.code, str(error)
     return None
+
+
+def reloads(url: str, folder: str) -> tuple[str, str] | None:
+    """
+    The code and text of the error with which policies are not loaded, where the process has no
+    privileges.
+    """
+    _give_up_privileges()
+    with Runtime(url) as runtime:
+        try:
+            runtime.reload_policies(folder)
+        except UnsError as error:
+            return error.code, str(error)
+    return None
+
+
+def _give_up_privileges() -> None:
+    packaged_policies()  # what is loaded late is loaded while it may be read
+    if os.geteuid() == 0:
+        os.setgroups([])
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
+
+
+def answers_later(url: str, now: float, id: str, seconds: float) -> str:
+    """
+    Acknowledge a notification after a while; who did.
+    """
+    with Runtime(url, clock=lambda: now) as runtime:
+        time.sleep(seconds)
+        return runtime.acknowledge(id, actor="ann").acked_by
+
+
+def outgrows_its_limit(url: str) -> dict[str, Any]:
+    """
+    Accept large requests until the files of this process may not grow, then with more room again.
+    """
+    file = Path(url.removeprefix("sqlite:///"))
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    told: dict[str, Any] = {"accepted": [], "resumed": [], "refused": None}
+    with Runtime.over(open_ledger(url, None, Options(patience_seconds=0))) as runtime:
+        _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+        limit = max(path.stat().st_size for path in file.parent.glob("uns.db*")) + 200_000
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, most))
+        while told["refused"] is None:
+            request = a_request(message="a" * 60_000, idempotency_key=f"k{len(told['accepted'])}")
+            try:
+                told["accepted"].append(str(runtime.accept(request, principal="agent-7").notification_id))
+            except UnsError as error:
+                told["refused"] = error.code, str(error)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+        again = runtime.accept(request, principal="agent-7")
+        assert not again.idempotent_replay
+        told["resumed"].append(str(again.notification_id))
+    told["accepted"] += told["resumed"]
+    return told

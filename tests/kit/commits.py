@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
+from uns.ports.errors import StoreUnavailable
 from uns.ports.store import Plan, Store
 
 T = TypeVar("T")
@@ -63,6 +64,27 @@ class MortalCommits:
         reply = self._store.transact(plan)
         if dies:
             raise Crash
+        return reply
+
+    async def read(self, plan: Plan[T]) -> T:
+        return self._store.read(plan)
+
+
+class LossyCommits:
+    """
+    Commits whose answer to the ``at``-th plan is lost: it was committed, and nobody is told.
+    """
+
+    def __init__(self, store: Store, at: int) -> None:
+        self.commits = 0
+        self._store = store
+        self._at = at
+
+    async def run(self, plan: Plan[T]) -> T:
+        self.commits += 1
+        reply = self._store.transact(plan)
+        if self.commits == self._at:
+            raise StoreUnavailable
         return reply
 
     async def read(self, plan: Plan[T]) -> T:

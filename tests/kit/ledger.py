@@ -4,10 +4,12 @@ A whole ledger in memory, driven plan by plan: what the tests of plans and moves
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any, TypeVar
 
 from kit.builders import NOW, a_policy, a_request, an_acceptance, put_in_force
+from uns.adapters.memory.pubsub import InProcessPubSub
 from uns.adapters.memory.store import MemoryStore
 from uns.adapters.sources import ManualClock
 from uns.core.plans import dispatch, intake, recovery, response
@@ -21,6 +23,7 @@ from uns.core.rules.settle import Settled
 from uns.ports.channel import ChannelResult
 from uns.ports.decision import Change, Decision, Signal
 from uns.ports.policy import Policy
+from uns.ports.pubsub import Listener
 from uns.ports.rows import DedupWindow, Event, Notification
 from uns.ports.sources import Ids
 from uns.ports.store import LineOf, Plan
@@ -41,18 +44,44 @@ class Numbered:
         return f"{next(self._numbers):08x}-0000-7000-8000-000000000000"
 
 
+class CountedPubSub(InProcessPubSub):
+    """
+    Signals within the process; ``listeners`` is how many listen now.
+    """
+
+    listeners = 0
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        self.listeners += 1
+        unsubscribe = super().subscribe(listener)
+
+        def leave() -> None:
+            self.listeners -= 1
+            unsubscribe()
+
+        return leave
+
+
 class Ledger:
     """
     A memory store with these policies in force, and short ways to run each plan on it.
 
-    Ids and lease tokens are drawn by counting; ``clock`` starts at ``NOW``.
+    Ids and lease tokens are drawn by counting; ``clock`` starts at ``NOW``. What commits signal is
+    kept in ``signals`` and broadcast by ``pubsub``.
     """
 
-    def __init__(self, *policies: Policy, max_attempts: int = 3, base_seconds: float = 1.0) -> None:
+    def __init__(
+        self,
+        *policies: Policy,
+        clock: ManualClock | None = None,
+        max_attempts: int = 3,
+        base_seconds: float = 1.0,
+    ) -> None:
         in_force = policies or (a_policy(),)
-        self.clock = ManualClock(NOW)
+        self.clock = clock or ManualClock(NOW)
         self.signals: list[Signal] = []
-        self.store = MemoryStore(self.clock, publish=self.signals.extend)
+        self.pubsub = CountedPubSub()
+        self.store = MemoryStore(self.clock, publish=self._publish)
         self.resolver = put_in_force(self.store, *in_force)
         self.retry = Retry(max_attempts, base_seconds)
         self.channels = frozenset(name for p in in_force for name in p.channels.primary + p.channels.fallback)
@@ -143,6 +172,10 @@ class Ledger:
 
     def resolve_failure(self, id: str) -> bool:
         return self.run(recovery.resolve_failure(id, actor="ops", ids=self.ids()))
+
+    def _publish(self, signals: Sequence[Signal]) -> None:
+        self.signals += signals
+        self.pubsub.publish(signals)
 
     def table(self, kind: type[T]) -> dict[str, T]:
         return dict(self.store.tables.get(kind, {}))

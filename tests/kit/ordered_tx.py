@@ -17,6 +17,7 @@ from uns.ports.decision import Decision
 from uns.ports.policy import PolicyAuthority, PolicyContent, PolicyRecord, PolicyRevision, SnapshotRecord
 from uns.ports.rows import AckAudit, Copy, DedupWindow, DeliveryAudit, Event, Notification
 from uns.ports.store import (
+    AuditsOf,
     CallbacksDue,
     CallbacksExhausted,
     CopiesOf,
@@ -81,6 +82,7 @@ QUERIES: dict[type, Lock | None] = {
     CallbacksExhausted: Lock.RECORD,
     EventsWithIds: None,
     EventsOf: Lock.RECORD,
+    AuditsOf: None,
     DeadLetters: Lock.NOTIFICATION,
     TypesSeen: None,
 }

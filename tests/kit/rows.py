@@ -100,6 +100,13 @@ def a_full_notification(id: str = "n1") -> Notification:
     )
 
 
+def an_audit(id: str, notification_id: str = "n1", **fields: object) -> DeliveryAudit:
+    """
+    A settlement as the compliance table has it.
+    """
+    return replace(_delivery_audit(), id=id, notification_id=notification_id, **fields)
+
+
 def _delivery_audit() -> DeliveryAudit:
     return DeliveryAudit(
         id="da1",

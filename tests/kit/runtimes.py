@@ -110,9 +110,12 @@ def open_runtime(url: str, clock: ManualClock) -> Iterator[Opener]:
     """
     with ExitStack() as opened:
 
-        def open_runtime(adapters: Mapping[str, Any] | None = None, **options: Any) -> Runtime:
+        def open_runtime(
+            adapters: SimpleAdapterRegistry | Mapping[str, Any] | None = None, **options: Any
+        ) -> Runtime:
             plain = {"create_tables": True, "clock": clock.now}
-            registry = SimpleAdapterRegistry(adapters)
+            known = isinstance(adapters, SimpleAdapterRegistry)
+            registry = adapters if known else SimpleAdapterRegistry(adapters)
             return opened.enter_context(Runtime(url, adapters=registry, **(plain | options)))
 
         yield open_runtime

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import selectors
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Protocol
 
 STUCK_SECONDS = 5.0
@@ -82,14 +82,23 @@ def in_virtual_time(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[
     """
     Make an async test a sync one that runs in virtual time.
 
-    A fixture or argument called ``clock`` moves along with the loop.
+    A clock among the test's arguments, or the ``clock`` of one of them, moves along with the loop.
     """
 
     @functools.wraps(test)
     def runs(*args: Any, **kwargs: Any) -> None:
-        run(test(*args, **kwargs), kwargs.get("clock"))
+        run(test(*args, **kwargs), _clock_among(kwargs.values()))
 
     return runs
+
+
+def _clock_among(arguments: Iterable[Any]) -> Advancing | None:
+    for argument in arguments:
+        for candidate in (argument, getattr(argument, "clock", None)):
+            if hasattr(candidate, "advance"):
+                clock: Advancing = candidate
+                return clock
+    return None
 
 
 async def until(happened: Callable[[], bool], seconds: float = 600.0) -> None:

@@ -1,0 +1,64 @@
+"""
+The service as its users run it: another process, a port, real sockets.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from kit.receiver import LOOPBACK
+from kit.servers import free_port
+
+START_SECONDS = 20.0
+STOP_SECONDS = 20.0
+TESTS = str(Path(__file__).parents[1])
+
+
+@contextmanager
+def served(
+    app: str, environ: Mapping[str, str] | None = None, *, log: Path | None = None, options: tuple[str, ...] = ()
+) -> Iterator[int]:
+    """
+    The port of ``app`` (``module:name``), served by uvicorn in a process that has this environment.
+
+    ``log`` takes what it writes. It is told to stop at the end.
+    """
+    port = free_port()
+    command = [sys.executable, "-m", "uvicorn", app, "--app-dir", TESTS, f"--port={port}", *options]
+    with open(log or os.devnull, "wb") as out:
+        process = subprocess.Popen(command, env=_plain_environ() | dict(environ or {}), stdout=out, stderr=out)
+        try:
+            _await_health(port, process)
+            yield port
+        finally:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _plain_environ() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("UNS_")}
+
+
+def _await_health(port: int, process: subprocess.Popen[bytes]) -> None:
+    until = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            with urllib.request.urlopen(f"http://{LOOPBACK}:{port}/health", timeout=1):
+                return
+        except urllib.error.URLError:
+            assert process.poll() is None, f"it ended with {process.returncode}"
+            assert time.monotonic() < until, "it does not answer"
+        time.sleep(0.02)
