@@ -184,6 +184,11 @@ def _settle_all(replies: list[tuple[asyncio.Future[Any], Any]]) -> None:
 
 
 def _settle(future: Any, answer: Any) -> None:
+    if isinstance(answer, StopIteration):
+        # No coroutine may raise it (PEP 479), and no future takes it: its caller would wait for ever.
+        stopped = RuntimeError("a plan raised StopIteration")
+        stopped.__cause__ = answer
+        answer = stopped
     if isinstance(answer, BaseException):
         future.set_exception(answer)
     else:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from uns.ports.requests import AutonomyContextRequest
+from uns.ports.requests import AutonomyContext
 from uns.ports.vocabulary import DeliveryMode, NotificationIntent, Priority
 
 
@@ -24,7 +24,7 @@ class Content(Struct, frozen=True, gc=False, kw_only=True):
     title: str
     message: str
     source: str
-    autonomy_context: AutonomyContextRequest
+    autonomy_context: AutonomyContext
     irreversible: bool = False
     idempotency_key: str | None = None
     dedup_key: str | None = None
@@ -69,6 +69,10 @@ class ChannelResult(Struct, frozen=True, gc=False):
 class Channel(Protocol):
     """
     A channel adapter. Raising, or overrunning the deadline, counts as a retryable failure.
+
+    It may have ``timeout_seconds``, its limit for one call (10 s otherwise), and
+    ``destination(target) -> str | None``, a name for what is behind a target: a destination that
+    hangs holds up only its own. None is for what cannot hang. Without it the channel is one.
     """
 
     async def send(self, message: ChannelMessage) -> ChannelResult: ...

@@ -14,7 +14,15 @@ from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
 from uns.ports.policy import Effective, Step
-from uns.ports.vocabulary import Ack, DeliveryMode, LineageError, Priority, Resolution, Status
+from uns.ports.vocabulary import (
+    Ack,
+    DeliveryMode,
+    LineageError,
+    NotificationIntent,
+    Priority,
+    Resolution,
+    Status,
+)
 
 
 class Projection(Struct, frozen=True, kw_only=True):
@@ -56,6 +64,68 @@ class SendNotificationResponse(Struct, frozen=True, kw_only=True):
     idempotent_replay: bool = False
     created_at: datetime
     message: str
+
+
+class NotificationStatus(Struct, frozen=True, kw_only=True):
+    """
+    A notification and its response, as they stand.
+    """
+
+    notification_id: UUID
+    notification_type: str
+    intent: NotificationIntent
+    title: str
+    source: str
+    correlation_id: str | None
+    priority: Priority
+    delivery_mode: DeliveryMode
+    status: Status
+    channels_attempted: tuple[str, ...]
+    channels_succeeded: tuple[str, ...]
+    channels_failed: tuple[str, ...]
+    error_message: str | None
+    attempts: int
+    dead_letter: bool
+    withdrawn: bool
+    require_ack: bool
+    ack_status: Ack | None
+    acked_by: str | None
+    acked_at: datetime | None
+    deadline: datetime | None
+    obligation_owner_id: UUID | None
+    effective_ack_status: Ack | None
+    ack_inherited: bool
+    obligation_resolution_status: Resolution | None
+    obligation_resolution_error: LineageError | None
+    created_at: datetime
+    delivered_at: datetime | None
+
+
+class DeliveryRecord(Struct, frozen=True, kw_only=True):
+    """
+    What one settlement came to.
+    """
+
+    status: Status
+    channels_attempted: tuple[str, ...]
+    channels_succeeded: tuple[str, ...]
+    channels_failed: tuple[str, ...]
+    error_message: str | None
+    delivery_mode: DeliveryMode
+    policy_config_id: str
+    policy_config_hash: str
+    delivered_at: datetime | None
+    created_at: datetime
+
+
+class DeliveryHistory(Struct, frozen=True, kw_only=True):
+    """
+    The settlements of a notification, oldest first.
+    """
+
+    notification_id: UUID
+    items: tuple[DeliveryRecord, ...]
+    next_cursor: str | None = None
 
 
 class AckResponse(Struct, frozen=True, kw_only=True):

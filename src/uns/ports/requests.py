@@ -44,9 +44,9 @@ _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
 _INDEX = re.compile(r"\[(\d+)\]")
 
 
-class AutonomyContextRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class AutonomyContext(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """
-    Which agent asks, and in which mode it runs.
+    Which agent asks, and in which mode it runs: as stored, so checked already.
     """
 
     autonomy_mode: AutonomyMode
@@ -55,6 +55,12 @@ class AutonomyContextRequest(Struct, frozen=True, kw_only=True, forbid_unknown_f
     decision_snapshot_id: UUID | None = None
     execution_snapshot_id: UUID | None = None
     skip_snapshot_id: UUID | None = None
+
+
+class AutonomyContextRequest(AutonomyContext, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """
+    Which agent asks, and in which mode it runs.
+    """
 
     def __post_init__(self) -> None:
         hold(self, _CONTEXT)

@@ -5,6 +5,8 @@ LOG: the notification as one line in the process's log.
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
+from typing import Any
 
 from uns.ports.channel import ChannelMessage, ChannelResult
 
@@ -15,6 +17,11 @@ class LogChannel:
     """
     Writes title, type and id at INFO; the full text stays in the database.
     """
+
+    def destination(self, target: Mapping[str, Any]) -> None:
+        """
+        Nothing outside that could hang.
+        """
 
     async def send(self, message: ChannelMessage) -> ChannelResult:
         content = message.notification

@@ -5,6 +5,8 @@ RECORDING: keeps the last messages in memory, for rehearsals and tests.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
+from typing import Any
 
 from uns.ports.channel import ChannelMessage, ChannelResult
 
@@ -18,6 +20,11 @@ class RecordingChannel:
 
     def __init__(self) -> None:
         self.messages: deque[ChannelMessage] = deque(maxlen=KEPT)
+
+    def destination(self, target: Mapping[str, Any]) -> None:
+        """
+        Nothing outside that could hang.
+        """
 
     async def send(self, message: ChannelMessage) -> ChannelResult:
         self.messages.append(message)

@@ -31,11 +31,14 @@ class InProcessPubSub:
                 _log.exception("a signal listener failed")
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
+        def hear(signals: Sequence[Signal]) -> None:  # one for each subscription of a listener
+            listener(signals)
+
         with self._lock:
-            self._listeners = (*self._listeners, listener)
+            self._listeners = (*self._listeners, hear)
 
         def unsubscribe() -> None:
             with self._lock:
-                self._listeners = tuple(known for known in self._listeners if known is not listener)
+                self._listeners = tuple(known for known in self._listeners if known is not hear)
 
         return unsubscribe

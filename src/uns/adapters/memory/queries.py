@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from uns.ports.rows import Copy, Event, Link, Notification
-from uns.ports.store import (
+from uns.ports.queries import (
+    AuditsOf,
     CallbacksDue,
     CallbacksExhausted,
     CopiesOf,
@@ -26,6 +26,7 @@ from uns.ports.store import (
     TypesSeen,
     WithKey,
 )
+from uns.ports.rows import Copy, DeliveryAudit, Event, Link, Notification
 from uns.ports.vocabulary import Ack, Status
 
 
@@ -92,10 +93,10 @@ def _line_of(tx: Tables, query: LineOf) -> Sequence[Link]:
 
 def _line_into(tx: Tables, query: LineInto) -> Sequence[Notification]:
     line: dict[str, Notification] = {}
-    reached = [row for row in _rows(tx) if row.id == query.id]
-    while reached:
+    ids = {query.id}
+    while reached := [r for r in _rows(tx) if {r.id, r.dedup_successor_id} & ids and r.id not in line]:
         line.update({row.id: row for row in reached})
-        reached = [r for r in _rows(tx) if r.dedup_successor_id in line and r.id not in line]
+        ids |= line.keys()
     return sorted(line.values(), key=_accepted)
 
 
@@ -109,6 +110,7 @@ def _due(tx: Tables, query: Due) -> Sequence[Notification]:
         and row.next_attempt <= tx.now
         and row.lease_until <= tx.now
         and served.issuperset(row.effective.all_channels)
+        and row.effective_hash not in query.without
     ]
 
 
@@ -131,12 +133,18 @@ def _callbacks_due(tx: Tables, query: CallbacksDue) -> Sequence[Event]:
             or e.callback_token in query.tokens
         )
     ]
-    return sorted(due, key=lambda e: (e.callback_until, e.at, e.id))[: query.limit]
+    held_first = sorted(
+        due, key=lambda e: (e.callback_token not in query.tokens, e.callback_until, e.at, e.id)
+    )
+    return held_first[: query.limit]
 
 
 def _callbacks_exhausted(tx: Tables, query: CallbacksExhausted) -> Sequence[Event]:
     stuck = [
-        e for e in tx.table(Event).values() if e.callback_pending and e.callback_attempts >= query.attempts
+        e
+        for e in tx.table(Event).values()
+        if e.callback_pending and e.callback_attempts >= query.attempts and e.callback_until <= tx.now
+        if (e.at, e.id) > query.after
     ]
     return sorted(stuck, key=lambda e: (e.at, e.id))[: query.limit]
 
@@ -147,6 +155,11 @@ def _events_of(tx: Tables, query: EventsOf) -> Sequence[Event]:
 
 def _events_with_ids(tx: Tables, query: EventsWithIds) -> Sequence[Event]:
     return [event for id in query.ids if (event := tx.lookup(Event, id)) is not None]
+
+
+def _audits_of(tx: Tables, query: AuditsOf) -> Sequence[DeliveryAudit]:
+    own = [a for a in tx.table(DeliveryAudit).values() if a.notification_id == query.notification_id]
+    return sorted(own, key=lambda audit: (audit.created_at, audit.id))
 
 
 def _dead_letters(tx: Tables, query: DeadLetters) -> Sequence[Notification]:
@@ -195,6 +208,7 @@ ANSWERS: dict[type, Callable[[Any, Any], Sequence[Any]]] = {
     CallbacksExhausted: _callbacks_exhausted,
     EventsOf: _events_of,
     EventsWithIds: _events_with_ids,
+    AuditsOf: _audits_of,
     DeadLetters: _dead_letters,
     TypesSeen: _types_seen,
 }

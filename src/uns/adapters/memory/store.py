@@ -10,14 +10,16 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
+import msgspec
 from msgspec.structs import replace
 
 from uns.adapters.memory.queries import ANSWERS, ByKey, CopiesBy
 from uns.ports.decision import Change, Decision, Row, Signal, Sweep
-from uns.ports.errors import Closed, Stale, StoreUnavailable
+from uns.ports.errors import Closed, Stale, StoreRefused, StoreUnavailable
+from uns.ports.queries import CopiesOf, DedupKeyOf, Query, WithKey
 from uns.ports.rows import Copy, Event, Notification, Outcome
 from uns.ports.sources import Clock
-from uns.ports.store import Plan, Query
+from uns.ports.store import Plan
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Row)
@@ -25,6 +27,7 @@ Q = TypeVar("Q")
 
 _TRIES = 5
 _NONE: dict[str, Any] = {}
+_AFTER_APPLY = (WithKey, CopiesOf, DedupKeyOf)
 
 
 class MemoryStore:
@@ -60,11 +63,13 @@ class MemoryStore:
                 tx = MemoryTx(self.tables, self._clock.now())
                 try:
                     reply = plan.run(tx)
+                    tx.prepare()
                     self._on_commit()
                 except Stale:
                     continue
                 tx.merge()
-            self._publish(tx.signals)
+            if tx.signals:
+                self._publish(tx.signals)
             return reply
         raise StoreUnavailable("a row kept moving under the transaction")
 
@@ -98,12 +103,15 @@ class MemoryTx:
         self._base = tables
         self._read_only = read_only
         self._written: dict[type, dict[str, Any]] = {}
+        self._sweeps: list[Sweep] = []
 
     def get(self, kind: type[R], key: str) -> R | None:
         row: R | None = self.lookup(kind, key)
         return row
 
     def find(self, query: Query[Q]) -> Sequence[Q]:
+        if (self._written or self._sweeps) and not isinstance(query, _AFTER_APPLY):
+            raise AssertionError(f"{type(query).__name__} after apply: a plan reads before it writes")
         answer: Sequence[Q] = ANSWERS[type(query)](self, query)
         return answer
 
@@ -112,11 +120,24 @@ class MemoryTx:
             raise TypeError("a read-only transaction applies nothing")
         for change in decision.changes:
             self._write(change)
-        for sweep in decision.sweeps:
-            self._sweep(sweep)
+        self._sweeps += decision.sweeps
         self._append(decision.events)
         self.signals += decision.signals
         return decision.reply
+
+    def prepare(self) -> None:
+        """
+        Make the set-based moves, and see that a database could hold all that was written.
+
+        Raises:
+            StoreRefused: a text is not Unicode.
+        """
+        for sweep in self._sweeps:
+            self._sweep(sweep)
+        try:
+            msgspec.json.encode([list(rows.values()) for rows in self._written.values()])
+        except UnicodeError as error:
+            raise StoreRefused(f"the database refused the values: {error}") from error
 
     def merge(self) -> None:
         for kind, rows in self._written.items():
@@ -141,6 +162,8 @@ class MemoryTx:
         key = primary_key(change.after)
         if self.lookup(type(change.after), key) != change.before:
             raise Stale(key)
+        if isinstance(change.after, Notification) and self.lookup(ByKey, change.after.key) not in {None, key}:
+            raise Stale(change.after.key)
         self._put(change.after)
 
     def _sweep(self, sweep: Sweep) -> None:

@@ -10,8 +10,8 @@ from typing import Any, Protocol
 import msgspec
 
 from uns.adapters.sql.statements import Statement, Statements, json_list
-from uns.ports.rows import Copy, Event, Link, Notification
-from uns.ports.store import (
+from uns.ports.queries import (
+    AuditsOf,
     CallbacksDue,
     CallbacksExhausted,
     CopiesOfLine,
@@ -26,6 +26,7 @@ from uns.ports.store import (
     Overdue,
     TypesSeen,
 )
+from uns.ports.rows import Copy, DeliveryAudit, Event, Link, Notification
 
 
 class Source(Protocol):
@@ -66,7 +67,9 @@ def _line_into(tx: Source, query: LineInto) -> Sequence[Notification]:
 
 def _due(tx: Source, query: Due) -> Sequence[Notification]:
     channels = {f"c{n}": f"|{name}|" for n, name in enumerate(query.channels)}
-    statement = tx.sql.due(len(channels))
+    if query.without:
+        channels["without"] = json_list(query.without)
+    statement = tx.sql.due(len(query.channels), without=bool(query.without))
     return tx.load_all(Notification, tx.query(statement, now=tx.now, limit=query.limit, **channels))
 
 
@@ -81,7 +84,9 @@ def _callbacks_due(tx: Source, query: CallbacksDue) -> Sequence[Event]:
 
 
 def _callbacks_exhausted(tx: Source, query: CallbacksExhausted) -> Sequence[Event]:
-    found = tx.query(tx.sql.callbacks_exhausted, attempts=query.attempts, limit=query.limit)
+    at, id = query.after
+    values = {"attempts": query.attempts, "now": tx.now, "limit": query.limit}
+    found = tx.query(tx.sql.callbacks_exhausted, after_at=at, after_id=id, **values)
     return tx.load_all(Event, found)
 
 
@@ -91,6 +96,10 @@ def _events_of(tx: Source, query: EventsOf) -> Sequence[Event]:
 
 def _events_with_ids(tx: Source, query: EventsWithIds) -> Sequence[Event]:
     return tx.load_all(Event, tx.query(tx.sql.events_with_ids, ids=json_list(query.ids)))
+
+
+def _audits_of(tx: Source, query: AuditsOf) -> Sequence[DeliveryAudit]:
+    return tx.load_all(DeliveryAudit, tx.query(tx.sql.audits_of, id=query.notification_id))
 
 
 def _dead_letters(tx: Source, query: DeadLetters) -> Sequence[Notification]:
@@ -115,6 +124,7 @@ ANSWERS: dict[type, Callable[[Any, Any], Sequence[Any]]] = {
     CallbacksExhausted: _callbacks_exhausted,
     EventsOf: _events_of,
     EventsWithIds: _events_with_ids,
+    AuditsOf: _audits_of,
     DeadLetters: _dead_letters,
     TypesSeen: _types_seen,
 }

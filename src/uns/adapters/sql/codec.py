@@ -51,8 +51,8 @@ class Stored:
         self._only_key = attrgetter(self.fields[0])
         self.hot_from = self.fields.index(hot_from) if hot_from else keys
         hints = get_type_hints(kind)
-        self._to_column = _converters(hints, self.fields, _to_column)
-        self._to_field = _converters(hints, self.fields, _to_field)
+        self._to_column = dict(_converters(hints, self.fields, _to_column))
+        self._to_field = [(self.fields[n], c) for n, c in _converters(hints, self.fields, _to_field)]
         self.unguarded = {n for n, name in enumerate(self.fields) if _is_json(hints[name])}
 
     def encode(self, row: Any) -> list[Any]:
@@ -60,17 +60,23 @@ class Stored:
         The column values of ``row``, in column order.
         """
         values = list(astuple(row))
-        for n, convert in self._to_column:
+        for n, convert in self._to_column.items():
             values[n] = convert(values[n])
         return values
+
+    def encode_only(self, row: Any, wanted: Sequence[int]) -> list[Any]:
+        """
+        The values of some columns of ``row``, by index.
+        """
+        values, convert = astuple(row), self._to_column
+        return [convert[n](values[n]) if n in convert else values[n] for n in wanted]
 
     def decode(self, values: Sequence[Any]) -> Any:
         """
         The row of one result line.
         """
-        fields = dict(zip(self.fields, values, strict=True))
-        for n, convert in self._to_field:
-            name = self.fields[n]
+        fields = dict(zip(self.fields, values))  # noqa: B905 - both as the table has them
+        for name, convert in self._to_field:
             fields[name] = convert(fields[name])
         return self.kind(**fields)
 
@@ -78,8 +84,10 @@ class Stored:
         """
         The indexes of the hot columns in which two images of a row differ.
         """
-        old, new = astuple(before), astuple(after)
-        return tuple(n for n in range(self.hot_from, len(new)) if old[n] is not new[n] and old[n] != new[n])
+        pairs = zip(astuple(before)[self.hot_from :], astuple(after)[self.hot_from :])  # noqa: B905 - as long
+        return tuple(
+            [n for n, (old, new) in enumerate(pairs, self.hot_from) if old is not new and old != new]
+        )
 
     def key_of(self, row: Any) -> str:
         """

@@ -6,17 +6,10 @@ from __future__ import annotations
 
 import sqlite3
 
-from uns.ports.errors import StoreRefused, StoreUnavailable
+from uns.adapters.sql.sqlite import explained
+from uns.ports.errors import Stale, StoreRefused, StoreUnavailable
 
-_SENTENCES = {
-    sqlite3.SQLITE_FULL: "the disk is full; free some space, then send again",
-    sqlite3.SQLITE_READONLY: "the database is read-only; make its file and folder writable",
-    sqlite3.SQLITE_CANTOPEN: "the database file cannot be opened; does its folder exist?",
-    sqlite3.SQLITE_NOTADB: "the file is not a uns database",
-    sqlite3.SQLITE_CORRUPT: "the database file is damaged; restore it from a backup",
-    sqlite3.SQLITE_IOERR: "the disk does not answer",
-}
-_PRIMARY = 0xFF
+_CLASHES = frozenset({sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, sqlite3.SQLITE_CONSTRAINT_UNIQUE})
 
 
 class Refused(Exception):
@@ -29,7 +22,23 @@ class Refused(Exception):
         self.error = error
 
 
-def refusal(error: BaseException) -> BaseException:
+def sinking(error: Exception) -> BaseException:
+    """
+    What a failed write means, whichever plan's read made the group write.
+
+    ``Stale`` where a row was there that the insert took for absent, ``Refused`` where the values
+    do not go onto the wire; faults of the database as they are.
+    """
+    match error:
+        case sqlite3.IntegrityError() if error.sqlite_errorcode in _CLASHES:
+            return Stale(str(error))
+        case sqlite3.Error() | Stale():
+            return error
+        case _:
+            return _refused(error)
+
+
+def refusal(error: BaseException, name: str) -> BaseException:
     """
     What a fault before COMMIT means for the group.
 
@@ -39,21 +48,23 @@ def refusal(error: BaseException) -> BaseException:
     """
     match error:
         case sqlite3.OperationalError() | sqlite3.InternalError():
-            return unavailable(error)
-        case sqlite3.Error() | UnicodeError() | OverflowError():
-            refused = StoreRefused(f"the database refused the values: {error}")
-            refused.__cause__ = error
-            return Refused(refused)
+            return unavailable(error, name)
         case Exception():
-            return Refused(error)
+            return _refused(error)
         case _:
             return error
 
 
-def unavailable(error: BaseException) -> StoreUnavailable:
+def _refused(error: Exception) -> Refused:
+    if not isinstance(error, sqlite3.Error | UnicodeError | OverflowError):
+        return Refused(error)
+    refused = StoreRefused(f"the database refused the values: {error}")
+    refused.__cause__ = error
+    return Refused(refused)
+
+
+def unavailable(error: BaseException, name: str) -> StoreUnavailable:
     """
-    One clear sentence for a database that does not work.
+    One clear sentence for a database, called ``name``, that does not work.
     """
-    code = getattr(error, "sqlite_errorcode", None)
-    sentence = _SENTENCES.get(code & _PRIMARY) if isinstance(code, int) else None
-    return StoreUnavailable(sentence or f"the database does not answer: {error}")
+    return explained(error, name) or StoreUnavailable(f"the database {name} does not answer: {error}")

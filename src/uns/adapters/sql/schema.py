@@ -1,8 +1,8 @@
 """
 The tables. Columns and their meaning: ``docs/schema.md``.
 
-JSON columns hold text that the core encoded once; they are never compared. Booleans have checks
-from SQLAlchemy, states from ``_states``. ``seq`` is the order of writing.
+JSON columns hold text that the core encoded once; they are never compared. Checks hold the states
+to their vocabularies. ``seq`` is the order of writing.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ _partial(
 _partial("ix_uns_deadline", _n.deadline, where=_n.ack_status == sa.text("'PENDING'"))
 _partial("ix_uns_followers", _n.dedup_owner_id, _n.accepted_at, _n.id, where=_n.dedup_owner_id.is_not(None))
 _partial("ix_uns_successor", _n.dedup_successor_id, where=_n.dedup_successor_id.is_not(None))
-_partial("ix_uns_dead_letters", _n.accepted_at, _n.id, where=_n.dead_letter)
+_partial("ix_uns_dead_letters", _n.accepted_at, _n.id, where=_n.dead_letter == sa.true())
 _partial("ix_uns_escalation", _n.escalation_of, where=_n.escalation_of.is_not(None))
 _partial("ix_uns_correlation", _n.correlation_id, where=_n.correlation_id.is_not(None))
 sa.Index("ix_uns_types", _n.notification_type, _n.source, _n.accepted_at)
@@ -117,15 +117,15 @@ events = sa.Table(
     sa.Column("callback_token", _Id),
     sa.Column("callback_attempts", sa.Integer, nullable=False),
     sa.Column("callback_error", sa.String(2000)),
-    sqlite_autoincrement=True,
 )
 _partial(
     "ix_uns_callbacks",
     events.c.callback_until,
     events.c.at,
     events.c.id,
-    where=events.c.callback_pending,
+    where=events.c.callback_pending == sa.true(),
 )
+_partial("ix_uns_callback_tokens", events.c.callback_token, where=events.c.callback_token.is_not(None))
 
 dedup = sa.Table(
     "uns_dedup",
@@ -136,6 +136,7 @@ dedup = sa.Table(
     sa.Column("generation", sa.Integer, nullable=False),
     sa.Column("handed_on", sa.Integer, nullable=False),
     sa.Column("followers", sa.Integer, nullable=False),
+    sqlite_with_rowid=False,
 )
 
 copies = sa.Table(
@@ -170,6 +171,7 @@ delivery_audits = sa.Table(
     sa.Column("delivered_at", sa.Double),
     sa.Column("created_at", sa.Double, nullable=False),
     _states("status", Status),
+    sqlite_with_rowid=False,
 )
 
 ack_audits = sa.Table(
@@ -184,6 +186,7 @@ ack_audits = sa.Table(
     sa.Column("ack_metadata", sa.Text),
     sa.Column("created_at", sa.Double, nullable=False),
     _states("new_status", Ack),
+    sqlite_with_rowid=False,
 )
 
 policy_authority = sa.Table(

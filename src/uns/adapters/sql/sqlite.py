@@ -39,7 +39,13 @@ _REMEDIES = {
 }
 
 # FULL: a commit that was answered survives a power cut. A negative cache_size is in KiB.
-_SETTINGS = ("PRAGMA synchronous=FULL", "PRAGMA foreign_keys=ON", "PRAGMA cache_size=-16384")
+# A checkpoint costs two flushes: after 16 MiB of log, not after SQLite's 4, many pages share one.
+_SETTINGS = (
+    "PRAGMA synchronous=FULL",
+    "PRAGMA foreign_keys=ON",
+    "PRAGMA cache_size=-32768",
+    "PRAGMA wal_autocheckpoint=4096",
+)
 
 
 class Executes(Protocol):
@@ -122,13 +128,13 @@ def _listen(engine: sa.Engine, name: str) -> None:
         try:
             return _open(name, *arguments, **options)
         except sqlite3.Error as error:
-            if explained := _explained(error, name):
-                raise explained from error
+            if remedy := explained(error, name):
+                raise remedy from error
             raise
 
     @event.listens_for(engine, "handle_error", retval=True)
     def explain(context: ExceptionContext) -> StoreUnavailable | None:
-        return _explained(context.original_exception, name)
+        return explained(context.original_exception, name)
 
 
 def _open(name: str, /, *arguments: Any, **options: Any) -> sqlite3.Connection:
@@ -150,7 +156,10 @@ def _share(connection: sqlite3.Connection, name: str) -> None:
         raise StoreUnavailable(f"the database {name} is on a disk that cannot share memory: use a local disk")
 
 
-def _explained(error: BaseException, name: str) -> StoreUnavailable | None:
+def explained(error: BaseException, name: str) -> StoreUnavailable | None:
+    """
+    One sentence that says what to do about a file that cannot serve; None for other faults.
+    """
     remedy = _REMEDIES.get(_code(error))
     return StoreUnavailable(f"the database {name} {remedy}") if remedy else None
 

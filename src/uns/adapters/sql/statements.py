@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from uns.adapters.sql import schema
 from uns.adapters.sql.codec import LINK, STORED, Stored
-from uns.ports.rows import Copy, DedupWindow, Event, Notification
+from uns.ports.rows import Copy, DedupWindow, DeliveryAudit, Event, Notification
 from uns.ports.vocabulary import Ack, Priority, Status
 
 _n = schema.notifications.c
@@ -69,7 +69,7 @@ class Statements:
         self._dialect = dialect
         self._sqlite = dialect.name == "sqlite"
         self._updates: dict[tuple[type, tuple[int, ...]], Statement] = {}
-        self._due: dict[int, Statement] = {}
+        self._due: dict[tuple[int, bool], Statement] = {}
         self.inserts = {kind: self._insert(stored) for kind, stored in STORED.items()}
         self.gets = {kind: self._get(stored) for kind, stored in STORED.items()}
         whole = sa.select(*STORED[Notification].columns)
@@ -80,6 +80,12 @@ class Statements:
         )
         self.copies = self._compile(
             sa.select(*STORED[Copy].columns).where(_one_of(schema.copies.c.notification_id, "ids"))
+        )
+        audit = schema.delivery_audits.c
+        self.audits_of = self._compile(
+            sa.select(*STORED[DeliveryAudit].columns)
+            .where(audit.notification_id == _p("id"))
+            .order_by(audit.created_at, audit.id)
         )
         self.dedup_keys = self._compile(sa.select(_n.id, _n.dedup_key).where(_one_of(_n.id, "ids")))
         self._lines(whole)
@@ -114,20 +120,22 @@ class Statements:
         self._updates[(kind, moved)] = made
         return made
 
-    def due(self, channels: int) -> Statement:
+    def due(self, channels: int, *, without: bool = False) -> Statement:
         """
         The proposal of claimable rows for a process with this many channels.
 
         The first of each class by ``next_attempt`` hold the first of all by the dispatch order: a
         row gains on another of its class only by being older. Three index ranges, merged.
-        Parameters: ``now``, ``limit``, ``c0..`` the channels, each between bars.
+        Parameters: ``now``, ``limit``, ``c0..`` the channels, each between bars; ``without`` the
+        effective hashes that are not wanted.
         """
-        known = self._due.get(channels)
+        known = self._due.get((channels, without))
         if known is None:
-            classes = [self._due_class(priority, channels) for priority in Priority]
-            proposed = sa.union_all(*(sa.select(part.c.id) for part in classes))
+            unwanted = (sa.not_(_one_of(_n.effective_hash, "without")),) if without else ()
+            classes = [self._due_class(priority, channels).where(*unwanted) for priority in Priority]
+            proposed = sa.union_all(*(sa.select(part.subquery().c.id) for part in classes))
             whole = sa.select(*STORED[Notification].columns)
-            known = self._due[channels] = self._compile(whole.where(_n.id.in_(proposed)))
+            known = self._due[(channels, without)] = self._compile(whole.where(_n.id.in_(proposed)))
         return known
 
     def _compile(self, statement: sa.Executable) -> Statement:
@@ -196,12 +204,12 @@ class Statements:
             .order_by(_n.notification_type, _n.source)
         )
 
-    def _due_class(self, priority: Priority, channels: int) -> sa.Subquery:
+    def _due_class(self, priority: Priority, channels: int) -> sa.Select[tuple[str]]:
         # What is left of a row's channel set once every channel of this process is cut out of it.
         unserved: sa.ColumnElement[str] = _n.channels
         for n in range(channels):
             unserved = sa.func.replace(unserved, _p(f"c{n}"), sa.literal_column("''"))
-        mine = (
+        return (
             sa.select(_n.id)
             .where(
                 _n.priority == sa.text(f"'{priority}'"),
@@ -214,30 +222,42 @@ class Statements:
             .order_by(_n.next_attempt, _n.id)
             .limit(_p("limit", sa.Integer))
         )
-        return mine.subquery()
 
     def _event_reads(self) -> None:
         whole = sa.select(*STORED[Event].columns)
         self.events_of = self._compile(whole.where(_e.notification_id == _p("id")).order_by(_e.seq))
         self.events_with_ids = self._compile(whole.where(_one_of(_e.id, "ids")))
-        fresh = sa.and_(_e.callback_attempts < _p("attempts", sa.Integer), _e.callback_until <= _at("now"))
+        order = (_e.callback_until, _e.at, _e.id)
+        waiting = _e.callback_pending, _e.callback_until <= _at("now")
+        limit = _p("limit", sa.Integer)
+        fresh = (
+            sa.select(_e.seq)
+            .where(*waiting, _e.callback_attempts < _p("attempts", sa.Integer))
+            .order_by(*order)
+            .limit(limit)
+            .subquery()
+        )
+        # Two index ranges: an OR of them would walk every callback that waits for its time.
+        held = sa.select(_e.seq).where(_e.callback_pending, _one_of(_e.callback_token, "tokens"))
+        proposed = sa.union_all(sa.select(fresh.c.seq), held)
+        held_first = sa.case((_one_of(_e.callback_token, "tokens"), 0), else_=1)
         self.callbacks_due = self._compile(
-            whole.where(_e.callback_pending, sa.or_(fresh, _one_of(_e.callback_token, "tokens")))
-            .order_by(_e.callback_until, _e.at, _e.id)
-            .limit(_p("limit", sa.Integer))
+            whole.where(_e.seq.in_(proposed)).order_by(held_first, *order).limit(limit)
         )
         self.callbacks_exhausted = self._compile(
-            whole.where(_e.callback_pending, _e.callback_attempts >= _p("attempts", sa.Integer))
+            whole.where(
+                *waiting,
+                _e.callback_attempts >= _p("attempts", sa.Integer),
+                sa.tuple_(_e.at, _e.id) > sa.tuple_(_at("after_at"), _p("after_id")),
+            )
             .order_by(_e.at, _e.id)
-            .limit(_p("limit", sa.Integer))
+            .limit(limit)
         )
 
     def _sweeps(self) -> None:
         behind = sa.and_(_n.dedup_owner_id == _p("owner"), _one_of(_n.status, "statuses"))
         number = sa.func.row_number().over(order_by=(_n.accepted_at, _n.id)) - 1 + _p("first", sa.Integer)
-        id = sa.func.substr(_p("base"), 1, 24).op("||")(
-            sa.func.printf("%06x", number).op("||")(sa.func.substr(_p("base"), 31))
-        )
+        id = sa.func.substr(_p("base"), 1, 30).op("||")(sa.func.printf("%06x", number))
         told = (
             sa.select(
                 id,
@@ -264,13 +284,7 @@ class Statements:
         )
         text = self._compile(sa.insert(schema.events).from_select(columns, told))
         self.sweep_events = replace(text, text=f"{text.text} ON CONFLICT (id) DO NOTHING")
-        self.sweep = self._compile(
-            sa.update(schema.notifications)
-            .where(behind)
-            .values(status=_p("status"), outcome=sa.func.coalesce(_p("outcome"), _n.outcome))
-        )
-        self.sweep_relink = self._compile(
-            sa.update(schema.notifications)
-            .where(behind)
-            .values(status=_p("status"), dedup_owner_id=_p("new"))
-        )
+        moved = {"status": _p("status"), "outcome": sa.func.coalesce(_p("outcome"), _n.outcome)}
+        swept = sa.update(schema.notifications).where(behind)
+        self.sweep = self._compile(swept.values(moved))
+        self.sweep_relink = self._compile(swept.values({**moved, "dedup_owner_id": _p("new")}))

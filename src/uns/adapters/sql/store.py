@@ -7,13 +7,14 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
 from uns.adapters.sql.faults import Refused, refusal, unavailable
-from uns.adapters.sql.sqlite import begin_immediate
+from uns.adapters.sql.sqlite import begin_immediate, patiently, place
 from uns.adapters.sql.statements import Statements
 from uns.adapters.sql.tx import GroupTx, PlanTx
 from uns.ports.decision import Signal
@@ -27,6 +28,7 @@ _TRIES = 5
 _SNAPSHOTS_KEPT = 64
 
 _log = logging.getLogger(__name__)
+_compiled: dict[str, Statements] = {}
 
 
 class SqlStore:
@@ -52,7 +54,8 @@ class SqlStore:
         self._engine = engine
         self._clock = clock
         self._publish = publish
-        self._sql = Statements(engine.dialect)
+        self._sql = _statements(engine.dialect)
+        self._name = place(engine.url)
         self._immutable: dict[tuple[type, str], Any] = {}
         self._writer: Any = None
         self._writing = threading.Lock()
@@ -79,9 +82,10 @@ class SqlStore:
         return replies
 
     def read(self, plan: Plan[T]) -> T:
-        with self._reader() as cursor:
-            group = GroupTx(cursor, self._sql, self._clock.now(), self._immutable)
-            return plan.run(PlanTx(group, read_only=True))
+        try:
+            return patiently(partial(self._read, plan))
+        except self._engine.dialect.loaded_dbapi.Error as error:
+            raise unavailable(error, self._name) from error
 
     def close(self) -> None:
         with self._writing:
@@ -110,19 +114,22 @@ class SqlStore:
             except Stale:
                 self._roll_back(cursor)
                 continue
+            except Refused:
+                self._roll_back(cursor)
+                raise
             except BaseException as error:
                 self._roll_back(cursor)
-                raise refusal(error) from error
+                raise refusal(error, self._name) from error
             self._commit(cursor)
             return replies, group.signals
-        raise StoreUnavailable("a row kept moving under the transaction")
+        raise Refused(StoreUnavailable("a row kept moving under the transaction"))
 
     def _attempt(self, plan: Plan[Any], group: GroupTx) -> Any:
         # Only a fault of the database may sink the group; any other error is the plan's own.
         tx = PlanTx(group)
         try:
             reply = plan.run(tx)
-        except (Stale, self._engine.dialect.loaded_dbapi.Error):
+        except (Stale, Refused, self._engine.dialect.loaded_dbapi.Error):
             raise
         except Exception as error:
             return error
@@ -134,14 +141,15 @@ class SqlStore:
             raise Closed
         if len(self._immutable) > _SNAPSHOTS_KEPT:
             self._immutable.clear()
+        cursor = None
         try:
             if self._writer is None:
                 self._writer = self._engine.raw_connection()
             cursor = self._writer.cursor()
             begin_immediate(cursor)
         except self._engine.dialect.loaded_dbapi.Error as error:
-            self._drop_writer()
-            raise unavailable(error) from error
+            self._drop_writer(cursor)
+            raise unavailable(error, self._name) from error
         return cursor
 
     def _commit(self, cursor: Any) -> None:
@@ -150,7 +158,7 @@ class SqlStore:
         except self._engine.dialect.loaded_dbapi.Error as error:
             # Whether it was committed is unknown: the callers run the same plans again.
             self._roll_back(cursor)
-            raise unavailable(error) from error
+            raise unavailable(error, self._name) from error
         cursor.close()
 
     def _roll_back(self, cursor: Any) -> None:
@@ -160,12 +168,20 @@ class SqlStore:
             cursor.close()
         except self._engine.dialect.loaded_dbapi.Error:
             _log.exception("rollback failed; the connection is given up")
-            self._drop_writer()
+            self._drop_writer(cursor)
 
-    def _drop_writer(self) -> None:
+    def _drop_writer(self, cursor: Any = None) -> None:
+        with suppress(self._engine.dialect.loaded_dbapi.Error):
+            if cursor is not None:
+                cursor.close()  # a statement left open would keep the connection, and its lock, alive
         if self._writer is not None and not self._shared:
             self._writer.invalidate()
             self._writer = None
+
+    def _read(self, plan: Plan[T]) -> T:
+        with self._reader() as cursor:
+            group = GroupTx(cursor, self._sql, self._clock.now(), self._immutable)
+            return plan.run(PlanTx(group, read_only=True))
 
     @contextmanager
     def _reader(self) -> Iterator[Any]:
@@ -177,16 +193,19 @@ class SqlStore:
                     self._writer = self._engine.raw_connection()
                 yield self._writer.cursor()
             return
-        try:
-            connection = self._engine.raw_connection()
-        except self._engine.dialect.loaded_dbapi.Error as error:
-            raise unavailable(error) from error
+        connection = self._engine.raw_connection()
         try:
             cursor = connection.cursor()
             cursor.execute("BEGIN")
             yield cursor
-        except self._engine.dialect.loaded_dbapi.Error as error:
-            raise unavailable(error) from error
         finally:
             connection.rollback()
             connection.close()
+
+
+def _statements(dialect: sa.Dialect) -> Statements:
+    # One set of texts serves all stores of a process: compiling them takes as long as many commits.
+    known = _compiled.get(dialect.name)
+    if known is None:
+        known = _compiled[dialect.name] = Statements(dialect)
+    return known

@@ -14,12 +14,14 @@ import msgspec
 
 from uns.adapters.sql.answers import ANSWERS
 from uns.adapters.sql.codec import STORED, Stored
+from uns.adapters.sql.faults import sinking
 from uns.adapters.sql.statements import Statement, Statements, json_list
 from uns.ports.decision import Decision, Row, Signal, Sweep
 from uns.ports.errors import Stale
 from uns.ports.policy import AUTHORITY, PolicyAuthority, PolicyContent, SnapshotRecord
+from uns.ports.queries import CopiesOf, DedupKeyOf, Query, WithKey
 from uns.ports.rows import Copy, DedupWindow, Event, Notification, Outcome
-from uns.ports.store import CopiesOf, DedupKeyOf, Query, Wants, WithKey
+from uns.ports.store import Wants
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Row)
@@ -82,8 +84,12 @@ class GroupTx:
             return immutable
         if kind is Event:
             self.flush()  # the group's own events are not kept as rows
-        found = self.query(self.sql.gets[kind], **{f"k{n}": part for n, part in enumerate(key.split("/"))})
-        row = STORED[kind].decode(found[0]) if found else None
+        stored = STORED[kind]
+        parts = key.split("/", stored.keys - 1)
+        found = self.query(self.sql.gets[kind], **{f"k{n}": part for n, part in enumerate(parts)})
+        row = stored.decode(found[0]) if found else None
+        if row is None and kind is Event:
+            return None  # not remembered: events are appended past the rows
         if row is not None and kind in _IMMUTABLE:
             self._immutable[at] = row
             return row
@@ -160,8 +166,15 @@ class GroupTx:
         Write everything pending: per table one insert, and one update per set of columns.
 
         Raises:
-            Stale: an updated row no longer held its old values.
+            Stale: an updated row no longer held its old values, an inserted one was there.
+            Refused: the values cannot be written.
         """
+        try:
+            self._write()
+        except Exception as error:
+            raise sinking(error) from None
+
+    def _write(self) -> None:
         inserts: dict[type, list[tuple[Any, ...]]] = {}
         updates: dict[tuple[type, tuple[int, ...]], list[tuple[Any, ...]]] = {}
         for at in self._dirty:
@@ -193,7 +206,8 @@ class GroupTx:
         if at[0] is Notification:
             self.keys[row.key] = row.id
         elif at[0] is Copy:
-            self.copies.setdefault(row.notification_id, {})[row.channel] = row
+            self.copies_of(row.notification_id)  # so that the known ones are all there are
+            self.copies[row.notification_id][row.channel] = row
 
     def _sweep(self, sweep: Sweep) -> None:
         self.flush()
@@ -207,11 +221,11 @@ class GroupTx:
                 "payload": sweep.payload,
             }
             self._run(self.sql.sweep_events, **behind, **told)
-        status = str(sweep.to_status)
+        moved = {"status": str(sweep.to_status), "outcome": _swept_outcome(sweep)}
         if sweep.new_owner_id is not None:
-            self._run(self.sql.sweep_relink, **behind, status=status, new=sweep.new_owner_id)
+            self._run(self.sql.sweep_relink, **behind, **moved, new=sweep.new_owner_id)
         else:
-            self._run(self.sql.sweep, **behind, status=status, outcome=_swept_outcome(sweep))
+            self._run(self.sql.sweep, **behind, **moved)
         self._forget_behind(sweep.owner_id)
 
     def _forget_behind(self, owner_id: str) -> None:
@@ -268,8 +282,11 @@ class PlanTx:
 
     def get(self, kind: type[R], key: str) -> R | None:
         at = (kind, key)
-        row: R | None = self.written[at] if at in self.written else self._group.get(kind, key)
-        return row
+        row: Any = self.written[at] if at in self.written else self._group.get(kind, key)
+        if row is None and kind is Event:
+            row = next((event for event in self.events if event.id == key), None)
+        found: R | None = row
+        return found
 
     def find(self, query: Query[Q]) -> Sequence[Q]:
         asked: Query[Any] = query
@@ -278,7 +295,8 @@ class PlanTx:
         if isinstance(asked, CopiesOf):
             return self._copies_of(asked.notification_id)
         if isinstance(asked, DedupKeyOf):
-            return self._group.dedup_key_of(asked.id)
+            row = self.written.get((Notification, asked.id))
+            return self._group.dedup_key_of(asked.id) if row is None else [row.dedup_key]
         return self._from_database(asked)
 
     def _with_key(self, key: str) -> list[Any]:
@@ -286,11 +304,14 @@ class PlanTx:
         return own or self._group.with_key(key)
 
     def _copies_of(self, id: str) -> list[Any]:
-        own = [row for at, row in self.written.items() if at[0] is Copy and row.notification_id == id]
-        return [*self._group.copies_of(id), *own]
+        copies = {copy.channel: copy for copy in self._group.copies_of(id)}
+        for at, row in self.written.items():
+            if at[0] is Copy and row.notification_id == id:
+                copies[row.channel] = row
+        return list(copies.values())
 
     def _from_database(self, query: Query[Any]) -> Sequence[Any]:
-        if self.written or self.sweeps:
+        if self.written or self.sweeps or self.events:
             # The database does not know this plan's overlay; an answer from it would be wrong.
             raise AssertionError(f"{type(query).__name__} after apply: a plan reads before it writes")
         self._group.flush()
@@ -302,7 +323,7 @@ class PlanTx:
         for change in decision.changes:
             kind = type(change.after)
             at = (kind, STORED[kind].key_of(change.after))
-            held = self._held(at)
+            held = self._held(at, change.before)
             if held is not change.before and held != change.before:
                 raise Stale(at[1])
             self.written[at] = change.after
@@ -311,16 +332,20 @@ class PlanTx:
         self.signals += decision.signals
         return decision.reply
 
-    def _held(self, at: Key) -> Any:
+    def _held(self, at: Key, before: Any) -> Any:
         if at in self.written:
             return self.written[at]
-        return self._group.rows.get(at)
+        # Whether a row that nobody read is absent, its insert finds out.
+        return self._group.rows.get(at) if before is None else self._group.get(*at)
 
 
 def _update(stored: Stored, before: Any, after: Any, moved: tuple[int, ...]) -> tuple[Any, ...]:
-    old, new = stored.encode(before), stored.encode(after)
-    guards = [old[n] for n in moved if n not in stored.unguarded]
-    return (*(new[n] for n in moved), *old[: stored.keys], *guards)
+    guarded = [n for n in moved if n not in stored.unguarded]
+    return (
+        *stored.encode_only(after, moved),
+        *stored.encode_only(before, range(stored.keys)),
+        *stored.encode_only(before, guarded),
+    )
 
 
 def _swept_outcome(sweep: Sweep) -> str | None:

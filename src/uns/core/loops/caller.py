@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
+from uns.core.loops.destinations import Destinations
 from uns.core.rules.lease import LEASE_SECONDS, Claim
 from uns.core.rules.outcome import Call
 from uns.ports.channel import ChannelMessage, ChannelRegistry, ChannelResult, Content
@@ -32,9 +34,10 @@ class Caller:
     """
 
     def __init__(self, channels: ChannelRegistry, clock: Clock) -> None:
+        self.destinations = Destinations(channels)
         self._channels = channels
         self._clock = clock
-        self._overdue: set[asyncio.Future[Any]] = set()
+        self._overdue: dict[asyncio.Future[Any], str | None] = {}
 
     @property
     def overdue(self) -> int:
@@ -43,15 +46,21 @@ class Caller:
         """
         return len(self._overdue)
 
+    def overdue_to(self) -> Counter[str]:
+        """
+        The same by destination.
+        """
+        return Counter(filter(None, self._overdue.values()))
+
     def limit(self, channels: Sequence[str]) -> float:
         """
         The longest time limit, in seconds, among ``channels``.
         """
         return max(map(self._limit, channels))
 
-    async def call(self, claim: Claim, channels: Sequence[str]) -> tuple[Call, ...]:
+    async def call(self, claim: Claim, channels: Sequence[str], left: float = math.inf) -> tuple[Call, ...]:
         """
-        Call ``channels`` at once, each with its own limit.
+        Call ``channels`` at once, each with its own limit or, if that is less, ``left`` seconds.
 
         A stored notification that cannot be read fails for good on every channel.
         """
@@ -61,17 +70,17 @@ class Caller:
             unreadable = ChannelResult(False, error=f"unreadable notification: {error}", retryable=False)
             return tuple(Call(name, unreadable, self._clock.now()) for name in channels)
         if len(channels) == 1:  # the common case needs no task around the task
-            return (await self._one(claim, content, channels[0]),)
-        return tuple(await asyncio.gather(*(self._one(claim, content, name) for name in channels)))
+            return (await self._one(claim, content, channels[0], left),)
+        return tuple(await asyncio.gather(*(self._one(claim, content, name, left) for name in channels)))
 
-    async def _one(self, claim: Claim, content: Content, name: str) -> Call:
+    async def _one(self, claim: Claim, content: Content, name: str, left: float) -> Call:
         row = claim.row
         message = ChannelMessage(
             notification=content,
             target=row.effective.targets.get(name, {}),
             idempotency_token=f"{row.id}:{row.cycle}:{name}",
             attempt=row.cycle_attempts,
-            deadline=self._limit(name),
+            deadline=min(self._limit(name), left),
         )
         result = await self._bounded(name, message)
         return Call(name, _storable(result), self._clock.now())
@@ -87,13 +96,13 @@ class Caller:
             task.cancel()
             raise
         if not task.done():
-            self._abandon(task)
+            self._abandon(task, self.destinations.of(name, message.target))
             return ChannelResult(False, error=f"no answer within {message.deadline:g} s")
         return task.result()
 
-    def _abandon(self, task: asyncio.Future[Any]) -> None:
-        self._overdue.add(task)
-        task.add_done_callback(self._overdue.discard)
+    def _abandon(self, task: asyncio.Future[Any], destination: str | None) -> None:
+        self._overdue[task] = destination
+        task.add_done_callback(self._overdue.pop)
         task.cancel()
 
     def _limit(self, name: str) -> float:
@@ -124,7 +133,7 @@ async def _sent(adapter: Any, message: ChannelMessage) -> ChannelResult:
     except asyncio.CancelledError:
         return ChannelResult(False, error="the call was cancelled")
     except Exception as error:
-        return ChannelResult(False, error=f"{type(error).__name__}: {error}")
+        return ChannelResult(False, error=f"{type(error).__name__}: {storable_text(error)}")
     if not isinstance(result, ChannelResult):
         return ChannelResult(False, error=f"the adapter returned {type(result).__name__}, not ChannelResult")
     return result
@@ -134,19 +143,25 @@ def _storable(result: ChannelResult) -> ChannelResult:
     return replace(
         result,
         success=result.success is True,
-        message_id=_text(result.message_id),
-        error=_text(result.error),
+        message_id=storable_text(result.message_id),
+        error=storable_text(result.error),
         metadata=_metadata(result.metadata),
         retryable=result.retryable is not False,
         retry_after=_seconds(result.retry_after),
     )
 
 
-def _text(value: Any) -> str | None:
+def storable_text(value: Any) -> str | None:
+    """
+    What a stranger said, as text that every database takes.
+    """
     if value is None:
         return None
-    text = str(value).replace("\0", "")[:TEXT_LENGTH]
-    return text.encode(errors="replace").decode()
+    try:
+        text = str(value)
+    except Exception:
+        text = f"unreadable {type(value).__name__}"
+    return text.replace("\0", "")[:TEXT_LENGTH].encode(errors="replace").decode()
 
 
 def _metadata(value: Any) -> dict[str, Any]:
@@ -159,6 +174,8 @@ def _metadata(value: Any) -> dict[str, Any]:
 
 
 def _seconds(value: Any) -> float | None:
-    if not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0:
+    try:
+        seconds = float(value) if isinstance(value, (int, float)) else math.nan
+    except OverflowError:  # an integer beyond all floats
         return None
-    return float(value)
+    return seconds if math.isfinite(seconds) and seconds >= 0 else None

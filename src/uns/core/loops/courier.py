@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from uns.core.loops.caller import storable_text
 from uns.core.plans import callbacks as plans
 from uns.ports.callback import Callback
 from uns.ports.commits import Commits
@@ -66,7 +67,7 @@ class Courier:
         except asyncio.CancelledError:
             return "the call was cancelled"
         except Exception as fault:
-            return f"{type(fault).__name__}: {fault}"
+            return f"{type(fault).__name__}: {storable_text(fault)}"
         return None
 
 

@@ -5,17 +5,20 @@ The dispatch of one notification: claim, call the channels outside any transacti
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from uns.core.loops.caller import RESERVE_SECONDS, Caller
+from uns.core.loops.destinations import Destinations
 from uns.core.plans import dispatch as plans
 from uns.core.rules.attempt import Go
 from uns.core.rules.lease import LEASE_SECONDS, Bearer, Claim, Purpose
 from uns.core.rules.outcome import Call
 from uns.core.rules.retry import Retry
+from uns.core.rules.room import Room
 from uns.core.rules.settle import Settled
 from uns.ports.channel import ChannelRegistry
 from uns.ports.commits import Commits
@@ -58,6 +61,19 @@ class Dispatcher:
         """
         return self._caller.overdue
 
+    def overdue_to(self) -> Counter[str]:
+        """
+        The same by destination.
+        """
+        return self._caller.overdue_to()
+
+    @property
+    def destinations(self) -> Destinations:
+        """
+        Where rows go.
+        """
+        return self._caller.destinations
+
     @property
     def channels(self) -> frozenset[str]:
         """
@@ -69,7 +85,8 @@ class Dispatcher:
         """
         A fresh token and ids for one claim.
         """
-        return Bearer(self._sources.new_id(), self._sources.ids(), self._retry, starts)
+        token = self._sources.new_id()
+        return Bearer(token, Ids(token), self._retry, starts)
 
     async def dispatch(self, id: str) -> bool:
         """
@@ -79,12 +96,12 @@ class Dispatcher:
         claim = await self._commits.run(plans.claim(id, self.bearer(starts=True), self.channels))
         return claim is not None and await self.carry(claim, leased_at) is not None
 
-    async def claim_due(self, limit: int) -> Sequence[Claim]:
+    async def claim_due(self, limit: int, room: Room | None = None) -> Sequence[Claim]:
         """
-        Lease up to ``limit`` due notifications. Nothing of them is started yet.
+        Lease up to ``limit`` due notifications that there is ``room`` for. Nothing is started yet.
         """
         bearers = [self.bearer(starts=False) for _ in range(limit)]
-        return await self._commits.run(plans.claim_due(bearers, self.channels))
+        return await self._commits.run(plans.claim_due(bearers, self.channels, room))
 
     async def give_back(self, claim: Claim) -> None:
         """
@@ -128,13 +145,18 @@ class Dispatcher:
         return None if more is None else await self._conclude(claim, more, calls)
 
     async def _call(self, claim: Claim, channels: Sequence[str], leased_at: float) -> tuple[Call, ...] | None:
-        # Time spent in queues comes off the lease. If too little is left for the slowest channel,
-        # the lease is renewed; the call itself must never outlast it.
-        left = leased_at + LEASE_SECONDS - RESERVE_SECONDS - asyncio.get_running_loop().time()
+        # Time spent in queues comes off the lease. Where too little is left for the slowest channel,
+        # the lease is renewed; what the renewal itself took comes off the calls: none may outlast it.
+        loop = asyncio.get_running_loop()
+        left = leased_at + LEASE_SECONDS - RESERVE_SECONDS - loop.time()
         short = left < self._caller.limit(channels)
-        if short and not await self._commits.run(plans.renew(claim, self._sources.ids())):
-            return None
-        return await self._caller.call(claim, channels)
+        while short:
+            leased_at = loop.time()
+            if not await self._commits.run(plans.renew(claim, self._sources.ids())):
+                return None
+            left = leased_at + LEASE_SECONDS - RESERVE_SECONDS - loop.time()
+            short = left <= 0
+        return await self._caller.call(claim, channels, left)
 
     async def _conclude(
         self, claim: Claim, calls: tuple[Call, ...], earlier: tuple[Call, ...] = ()

@@ -18,6 +18,37 @@ FIRST_PAUSE_SECONDS = 0.05
 LONGEST_PAUSE_SECONDS = 1.0
 
 
+class Patience:
+    """
+    When one caller may run its plan again.
+
+    What was left unknown once stays unknown until the store answers: that a later try found too much
+    work waiting says nothing of an earlier one.
+    """
+
+    def __init__(self, seconds: float, now: float) -> None:
+        self._until = now + seconds
+        self._pause = FIRST_PAUSE_SECONDS
+        self._unknown: StoreUnavailable | None = None
+
+    def after(self, error: StoreUnavailable, now: float) -> float:
+        """
+        The seconds to wait after ``error``.
+
+        Raises:
+            StoreUnavailable: the outcome stays unknown; or ``Busy``, and nothing was begun; or
+                ``Closed``, and no later try can be.
+        """
+        if not isinstance(error, Busy):
+            self._unknown = error
+        if self._unknown is None or isinstance(error, Closed):
+            raise error
+        if now + self._pause >= self._until:
+            raise self._unknown
+        pause, self._pause = self._pause, min(self._pause * 2, LONGEST_PAUSE_SECONDS)
+        return pause
+
+
 class Insistent:
     """
     Commits that retry an unknown outcome.
@@ -32,17 +63,13 @@ class Insistent:
 
     async def run(self, plan: Plan[T]) -> T:
         loop = asyncio.get_running_loop()
-        until, pause = loop.time() + self.patience_seconds, FIRST_PAUSE_SECONDS
+        patience = Patience(self.patience_seconds, loop.time())
         while True:
             try:
                 return await self._commits.run(plan)
-            except (Busy, Closed):  # nothing was begun, so nothing is unknown
-                raise
-            except StoreUnavailable:
-                if loop.time() + pause >= until:
-                    raise
+            except StoreUnavailable as error:
+                pause = patience.after(error, loop.time())
             await asyncio.sleep(pause)
-            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
 
     async def read(self, plan: Plan[T]) -> T:
         return await self._commits.read(plan)

@@ -19,6 +19,7 @@ from uns.ports.checks import name
 from uns.ports.commits import Commits
 from uns.ports.requests import SendNotificationRequest
 from uns.ports.rows import Notification
+from uns.ports.sources import Ids
 from uns.ports.store import Plan
 
 _principal = name(255)
@@ -55,12 +56,12 @@ class Intake:
         """
         _principal(principal, "principal")
         check_producer(request)
-        new_id = self._sources.new_id
-        # Without an idempotency key a fresh id stands in: such a request is never a replay.
-        key = request.idempotency_key if request.idempotency_key is not None else new_id()
+        id = self._sources.new_id()
+        # Without an idempotency key the fresh id stands in: such a request is never a replay.
+        key = request.idempotency_key if request.idempotency_key is not None else id
         return Acceptance(
-            id=new_id(),
-            ids=self._sources.ids(),
+            id=id,
+            ids=Ids(id),
             request=request,
             principal=principal,
             key=idempotency_digest(principal, request.source, key),

@@ -6,7 +6,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from math import inf
+from typing import Any
 
 from msgspec import Struct
 
@@ -15,12 +19,11 @@ from uns.core.loops.dispatcher import Dispatcher
 from uns.core.loops.sweeper import Sweeper
 from uns.core.plans.response import SWEEP_LIMIT
 from uns.core.rules.lease import Claim
+from uns.core.rules.room import SHARE, Room, fits
 from uns.ports.decision import Signal, SignalKind
 from uns.ports.errors import Closed
 from uns.ports.pubsub import PubSub
 
-CONCURRENCY = 64
-POLL_SECONDS = 1.0
 STUCK_SECONDS = 60.0
 GRACE_SECONDS = 8.0
 
@@ -39,14 +42,23 @@ class Beat(Struct):
     last_error: str | None = None
 
 
+class Pace(Struct, frozen=True):
+    """
+    How much a worker does at once, and how often it looks.
+
+    ``concurrency`` is how many notifications are carried at once; calls that overran their limit
+    count until they return. ``poll_seconds`` is how long a loop sleeps when no signal comes.
+    ``share`` is the largest part of the concurrency that one destination gets.
+    """
+
+    concurrency: int = 64
+    poll_seconds: float = 1.0
+    share: float = SHARE
+
+
 class Worker:
     """
     Owns the dispatch, time-out and callback loops of a process.
-
-    Args:
-        concurrency: how many notifications are carried at once; calls that overran their limit
-            count until they return.
-        poll_seconds: how long a loop sleeps when no signal comes.
     """
 
     def __init__(
@@ -55,22 +67,24 @@ class Worker:
         sweeper: Sweeper,
         courier: Courier | None,
         pubsub: PubSub,
-        *,
-        concurrency: int = CONCURRENCY,
-        poll_seconds: float = POLL_SECONDS,
+        pace: Pace = Pace(),  # noqa: B008 - immutable
     ) -> None:
         self._dispatcher = dispatcher
         self._sweeper = sweeper
         self._courier = courier
         self._pubsub = pubsub
-        self._concurrency = concurrency
-        self._poll = poll_seconds
+        self._concurrency = pace.concurrency
+        self._poll = pace.poll_seconds
+        self._share = pace.share
         self._carrying: set[asyncio.Task[None]] = set()
+        self._busy: Counter[str] = Counter()
+        self._passed_over: tuple[str, ...] = ()
+        self._wakes: dict[str, asyncio.Event] = {}
         self.beats: tuple[Beat, ...] = ()
 
     async def run(self, stop: asyncio.Event) -> None:
         """
-        Work until ``stop`` is set; then finish what was claimed, for at most eight seconds.
+        Work until ``stop`` is set; then end the rounds under way and what was claimed, within eight seconds.
 
         Raises:
             Closed: the runtime was closed under it.
@@ -83,12 +97,20 @@ class Worker:
             steps["callback"] = (self._call_back, frozenset({SignalKind.CALLBACK}))
         self.beats = tuple(Beat(name) for name in steps)
         self._stop = stop
+        self._ends = inf
         loops = [asyncio.ensure_future(self._loop(beat, *steps[beat.name])) for beat in self.beats]
+        work: asyncio.Future[Any] = asyncio.gather(*loops)
+        stopping: asyncio.Future[Any] = asyncio.ensure_future(self._stopping())
         try:
-            await asyncio.gather(*loops)
+            await asyncio.wait([work, stopping], return_when=asyncio.FIRST_COMPLETED)
+            # A round of callbacks may take longer than there is: its leases lapse, and they are called again.
+            await asyncio.wait({work}, timeout=GRACE_SECONDS)
+            if work.done():
+                await work
         finally:
-            for loop in loops:
-                loop.cancel()
+            for task in (stopping, *loops):
+                task.cancel()
+            await asyncio.gather(work, stopping, return_exceptions=True)  # none is left that nobody awaits
             await self._drain()
 
     def healthy(self, now: float) -> bool:
@@ -97,11 +119,15 @@ class Worker:
         """
         return bool(self.beats) and all(b.alive and now - b.last_round < STUCK_SECONDS for b in self.beats)
 
+    async def _stopping(self) -> None:
+        await self._stop.wait()
+        self._ends = asyncio.get_running_loop().time() + GRACE_SECONDS
+
     async def _loop(
         self, beat: Beat, step: Callable[[], Awaitable[bool]], wakes: frozenset[SignalKind]
     ) -> None:
         loop = asyncio.get_running_loop()
-        wake = asyncio.Event()
+        wake = self._wakes[beat.name] = asyncio.Event()
 
         def listen(signals: Sequence[Signal]) -> None:
             if any(signal.kind in wakes for signal in signals) and not loop.is_closed():
@@ -142,18 +168,42 @@ class Worker:
                 wait.cancel()
 
     async def _dispatch(self) -> bool:
-        free = self._concurrency - len(self._carrying) - self._dispatcher.overdue
-        if free <= 0:
-            if self._carrying:
-                await asyncio.wait(self._carrying, timeout=self._poll, return_when=asyncio.FIRST_COMPLETED)
-            return bool(self._carrying)
+        room = self._room()
+        if room.slots <= 0:
+            if not self._carrying:
+                return False
+            await asyncio.wait(self._carrying, timeout=self._poll, return_when=asyncio.FIRST_COMPLETED)
+            return True  # also when all have ended at once: more may be due
         leased_at = asyncio.get_running_loop().time()
-        claims = await self._dispatcher.claim_due(free)
+        claims = await self._dispatcher.claim_due(room.slots, room)
         for claim in claims:
+            to = room.to(claim.row)
             task = asyncio.ensure_future(self._carry(claim, leased_at))
             self._carrying.add(task)
-            task.add_done_callback(self._carrying.discard)
-        return len(claims) == free
+            self._busy.update(to)
+            task.add_done_callback(partial(self._carried, to))
+        self._passed_over = self._room().full
+        # Where a destination has just become full, others may be due behind its rows.
+        return len(claims) == room.slots or not set(self._passed_over) <= set(room.full)
+
+    def _room(self) -> Room:
+        slots = self._concurrency - len(self._carrying) - self._dispatcher.overdue
+        busy, destinations = self._busy + self._dispatcher.overdue_to(), self._dispatcher.destinations
+        full = {name for name, under_way in busy.items() if not fits(under_way, slots, self._share)}
+        return Room(
+            slots=slots,
+            busy=busy,
+            to=destinations.of_row,
+            share=self._share,
+            full=destinations.leading_to(full),
+        )
+
+    def _carried(self, to: tuple[str, ...], task: asyncio.Task[None]) -> None:
+        self._carrying.discard(task)
+        self._busy.subtract(to)
+        self._busy += Counter()  # forgets those that nothing is under way to
+        if self._passed_over:
+            self._wakes["dispatch"].set()
 
     async def _carry(self, claim: Claim, leased_at: float) -> None:
         try:
@@ -173,6 +223,7 @@ class Worker:
     async def _drain(self) -> None:
         if not self._carrying:
             return
-        _, late = await asyncio.wait(self._carrying, timeout=GRACE_SECONDS)
+        left = self._ends - asyncio.get_running_loop().time()
+        _, late = await asyncio.wait(self._carrying, timeout=min(max(left, 0.0), GRACE_SECONDS))
         for task in late:
             task.cancel()

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 
 from uns.core.rules import callbacks as rules
 from uns.ports.errors import NotFound
+from uns.ports.queries import CallbacksDue, CallbacksExhausted
 from uns.ports.rows import Event
-from uns.ports.store import CallbacksDue, CallbacksExhausted, Plan, Tx
+from uns.ports.store import Plan, Tx
 
 
 def claim(tokens: Sequence[str]) -> Plan[tuple[Event, ...]]:
@@ -18,10 +19,12 @@ def claim(tokens: Sequence[str]) -> Plan[tuple[Event, ...]]:
     """
 
     def run(tx: Tx) -> tuple[Event, ...]:
-        due = tx.find(CallbacksDue(rules.CALLBACK_ATTEMPTS, len(tokens), tuple(tokens)))
-        held = {event.callback_token: event for event in due if event.callback_token in tokens}
+        # Nothing is due with fewer than 0 attempts: only what an earlier run of this plan leased.
+        leased_before = tx.find(CallbacksDue(0, len(tokens), tuple(tokens)))
+        held = {event.callback_token: event for event in leased_before}
+        due = tx.find(CallbacksDue(rules.CALLBACK_ATTEMPTS, len(tokens)))
         free = iter([token for token in tokens if token not in held])
-        claimed: list[Event] = list(held.values())
+        claimed: list[Event] = list(leased_before)
         for event in due:
             if event.callback_token in held or (token := next(free, None)) is None:
                 continue
@@ -61,13 +64,13 @@ def rearm(id: str) -> Plan[bool]:
     return Plan(run)
 
 
-def exhausted(limit: int) -> Plan[list[Event]]:
+def exhausted(limit: int, after: tuple[float, str] = (0.0, "")) -> Plan[list[Event]]:
     """
-    The callbacks that nobody will make without an operator. Applies nothing.
+    The callbacks after a position that nobody will make without an operator. Applies nothing.
     """
 
     def run(tx: Tx) -> list[Event]:
-        found = tx.find(CallbacksExhausted(rules.CALLBACK_ATTEMPTS, limit))
+        found = tx.find(CallbacksExhausted(rules.CALLBACK_ATTEMPTS, limit, after))
         return [event for event in found if rules.exhausted(event, tx.now)]
 
     return Plan(run)

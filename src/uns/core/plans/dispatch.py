@@ -4,7 +4,7 @@ Claim, start, record and settle: the transactions around the channel calls of an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -15,10 +15,12 @@ from uns.core.rules.events import Stamp
 from uns.core.rules.lease import Bearer, Claim, Purpose
 from uns.core.rules.outcome import Call, Tally
 from uns.core.rules.retry import Retry
+from uns.core.rules.room import Room, fitting
 from uns.core.rules.settle import Settled
+from uns.ports.queries import CopiesOf, Due, EventsWithIds
 from uns.ports.rows import Copy, Event, Notification
 from uns.ports.sources import Ids
-from uns.ports.store import STARTING, CopiesOf, Due, EventsWithIds, Plan, Tx, Wants
+from uns.ports.store import STARTING, Plan, Tx, Wants
 from uns.ports.vocabulary import Status
 
 
@@ -43,22 +45,28 @@ def claim(id: str, bearer: Bearer, channels: frozenset[str]) -> Plan[Claim | Non
     return Plan(run, Wants(rows=(id,), copies=(id,)), STARTING)
 
 
-def claim_due(bearers: Sequence[Bearer], channels: frozenset[str]) -> Plan[tuple[Claim, ...]]:
+def claim_due(
+    bearers: Sequence[Bearer], channels: frozenset[str], room: Room | None = None
+) -> Plan[tuple[Claim, ...]]:
     """
     Lease up to one due notification for each bearer, most urgent first.
+
+    Args:
+        room: what there is to be started; rows that do not fit are passed over.
     """
 
     def run(tx: Tx) -> tuple[Claim, ...]:
-        held = _held(tx, bearers)
-        proposed = tx.find(Due(tuple(sorted(channels)), len(bearers)))
-        rows = held + lease.in_order(proposed, tx.now)
-        copies = {row.id: tx.find(CopiesOf(row.id)) for row in rows}
-        claims: list[Claim] = []
-        for row in rows[: len(bearers)]:
-            bearer = next((b for b in bearers if b.token == row.lease_token), bearers[len(claims)])
-            if (claim := _claim(tx, row, bearer, channels, copies[row.id])) is not None:
-                claims.append(claim)
-        return tuple(claims)
+        begun = tx.find(EventsWithIds(tuple(bearer.ids.nth(0) for bearer in bearers)))
+        used = {event.id for event in begun}
+        fresh = [bearer for bearer in bearers if bearer.ids.nth(0) not in used]
+        full = room.full if room is not None else ()
+        proposed = tx.find(Due(tuple(sorted(channels)), len(fresh), full))
+        in_order: Iterable[Notification] = lease.in_order(proposed, tx.now)
+        chosen = in_order if room is None else fitting(in_order, room)
+        pairs = _held(tx, bearers, begun) + list(zip(chosen, fresh, strict=False))
+        copies = {row.id: tx.find(CopiesOf(row.id)) for row, _ in pairs}
+        claims = [_claim(tx, row, bearer, channels, copies[row.id]) for row, bearer in pairs]
+        return tuple(claim for claim in claims if claim is not None)
 
     return Plan(run, lane=STARTING)
 
@@ -125,11 +133,11 @@ def conclude(
     def run(tx: Tx) -> Concluded:
         window = window_of(tx, claim.row.dedup_key)
         row = tx.get(Notification, claim.id)
+        group = group_of(tx, row, window) if row is not None else None
         copies = tx.find(CopiesOf(claim.id))
         lost = row is None or not lease.holds(row, claim.token, tx.now)
         if lost and (ours := tx.get(Event, ids.nth(settle.RESULT_ID))) is not None:
             return Concluded(_as_recorded(ours), row)
-        group = group_of(tx, row, window) if row is not None else None
         on_record = tx.apply(attempt.record(claim, calls, copies, Stamp(ids, tx.now)))
         if group is None:
             return Concluded(Settled.LOST, None)
@@ -173,12 +181,12 @@ def _claim(
     return tx.apply(lease.claim(row, copies, bearer, tx.now))
 
 
-def _held(tx: Tx, bearers: Sequence[Bearer]) -> list[Notification]:
+def _held(tx: Tx, bearers: Sequence[Bearer], begun: Sequence[Event]) -> list[tuple[Notification, Bearer]]:
     # Only when this plan runs a second time: what its first run leased and still holds.
-    begun = tx.find(EventsWithIds(tuple(bearer.ids.nth(0) for bearer in bearers)))
-    tokens = {bearer.token for bearer in bearers}
-    rows = [tx.get(Notification, event.notification_id) for event in begun]
-    return [row for row in rows if row is not None and row.lease_token in tokens]
+    mine = {bearer.token: bearer for bearer in bearers}
+    rows = [row for event in begun if (row := tx.get(Notification, event.notification_id)) is not None]
+    held = ((row, mine.get(row.lease_token or "")) for row in rows)
+    return [(row, b) for row, b in held if b is not None and lease.holds(row, b.token, tx.now)]
 
 
 def _channels(copies: Sequence[Copy]) -> frozenset[str]:

@@ -4,10 +4,11 @@ Reads that several plans share, in the one lock order: window first, then rows.
 
 from __future__ import annotations
 
-from uns.core.rules.settle import Group
+from uns.core.rules.followers import Group
 from uns.ports.errors import NotFound
+from uns.ports.queries import DedupKeyOf, FollowerCount, FollowersOf
 from uns.ports.rows import DedupWindow, Notification
-from uns.ports.store import DedupKeyOf, FollowerCount, FollowersOf, Tx
+from uns.ports.store import Tx
 from uns.ports.vocabulary import Status
 
 

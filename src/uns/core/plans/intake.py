@@ -5,6 +5,7 @@ Acceptance in one transaction: authority, idempotency, policy, dedup generation,
 from __future__ import annotations
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from uns.core.plans.groups import window_of
 from uns.core.rules import accept as rules
@@ -15,9 +16,10 @@ from uns.core.rules.lease import Bearer, Claim
 from uns.core.rules.policy import Resolver, check_overrides
 from uns.ports.errors import NoPolicy, Rejected
 from uns.ports.policy import AUTHORITY, PolicyAuthority, Resolved, Shape, SnapshotRecord
+from uns.ports.queries import WithKey
 from uns.ports.requests import SendNotificationRequest
 from uns.ports.rows import Notification
-from uns.ports.store import STARTING, Plan, Tx, Wants, WithKey
+from uns.ports.store import STARTING, Plan, Tx, Wants
 
 
 class Taken(Struct, frozen=True):
@@ -49,6 +51,7 @@ def accept(
     """
     # Resolved ahead under the policies last seen; used only if the authority still names them.
     guess = resolver.guess(shape_of(acceptance.request))
+    guessed_key = rules.window_key(acceptance, guess) if guess is not None else None
 
     def run(tx: Tx) -> Taken:
         try:
@@ -58,16 +61,21 @@ def accept(
             if found := tx.find(WithKey(acceptance.key)):
                 return _known(found[0], acceptance, bearer)
             raise
-        window = window_of(tx, rules.window_key(acceptance, resolved))
+        key = guessed_key if resolved is guess else rules.window_key(acceptance, resolved)
+        window = window_of(tx, key)
         if found := tx.find(WithKey(acceptance.key)):
             return _known(found[0], acceptance, bearer)
         owner = tx.get(Notification, window.owner_id) if window is not None else None
-        fresh = rules.fresh(acceptance, resolved, tx.now)
+        fresh = rules.fresh(acceptance, resolved, key, tx.now)
         stamp = Stamp(acceptance.ids, tx.now)
-        accepted = tx.apply(rules.accept(fresh, window, owner, resolved=resolved, stamp=stamp))
-        return Taken(accepted, _claimed(tx, accepted.row, bearer, channels))
+        decision = rules.accept(fresh, window, owner, resolved=resolved, stamp=stamp)
+        row = decision.reply.row
+        if bearer is None or not lease.claimable(row, tx.now) or not lease.servable(row, channels):
+            return Taken(tx.apply(decision))
+        accepted = tx.apply(replace(decision, signals=()))  # claimed at once: nobody need be woken
+        return Taken(accepted, tx.apply(lease.claim(row, (), bearer, tx.now)))
 
-    return Plan(run, _wants(acceptance, guess), STARTING)
+    return Plan(run, Wants(policy=True, windows=_some(guessed_key), keys=(acceptance.key,)), STARTING)
 
 
 def simulate(request: SendNotificationRequest, resolver: Resolver) -> Plan[Resolved]:
@@ -119,13 +127,5 @@ def _known(row: Notification, acceptance: Acceptance, bearer: Bearer | None) -> 
     return Taken(accepted, lease.resume(row, (), bearer, counted=True))
 
 
-def _claimed(tx: Tx, row: Notification, bearer: Bearer | None, channels: frozenset[str]) -> Claim | None:
-    if bearer is None or not lease.claimable(row, tx.now) or not lease.servable(row, channels):
-        return None
-    return tx.apply(lease.claim(row, (), bearer, tx.now))
-
-
-def _wants(acceptance: Acceptance, guess: Resolved | None) -> Wants:
-    key = rules.window_key(acceptance, guess) if guess is not None else None
-    windows = (key,) if key is not None else ()
-    return Wants(policy=True, windows=windows, keys=(acceptance.key,))
+def _some(key: str | None) -> tuple[str, ...]:
+    return () if key is None else (key,)

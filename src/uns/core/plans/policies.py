@@ -24,7 +24,8 @@ from uns.ports.policy import (
     Snapshot,
     SnapshotRecord,
 )
-from uns.ports.store import Plan, Tx, TypesSeen, Wants
+from uns.ports.queries import TypesSeen
+from uns.ports.store import Plan, Tx, Wants
 
 BOOTSTRAP_ACTOR = "uns"
 _NO_SNAPSHOT = Snapshot(hash="", revision=0, policies=())

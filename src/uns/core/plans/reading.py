@@ -12,9 +12,11 @@ from uns.core.plans.groups import row_of
 from uns.core.rules.lineage import resolve
 from uns.core.rules.projection import final, project
 from uns.ports.errors import NotFound
+from uns.ports.policy import AUTHORITY, PolicyAuthority
+from uns.ports.queries import AuditsOf, EventsOf, LineOf
 from uns.ports.replies import Projection
-from uns.ports.rows import Event, Link, Notification
-from uns.ports.store import EventsOf, LineOf, Plan, Tx
+from uns.ports.rows import DeliveryAudit, Event, Link, Notification
+from uns.ports.store import Plan, Tx, Wants
 
 
 class View(Struct, frozen=True):
@@ -88,6 +90,28 @@ def timeline(id: str) -> Plan[Sequence[Event]]:
         return tx.find(EventsOf(id))
 
     return Plan(run)
+
+
+def audits(id: str) -> Plan[Sequence[DeliveryAudit]]:
+    """
+    The delivery audit records of a notification, oldest first.
+
+    Raises:
+        NotFound: no such notification.
+    """
+
+    def run(tx: Tx) -> Sequence[DeliveryAudit]:
+        row_of(tx, id)
+        return tx.find(AuditsOf(id))
+
+    return Plan(run)
+
+
+def authority() -> Plan[bool]:
+    """
+    Whether policies are in force: the least that a store must be able to answer.
+    """
+    return Plan(lambda tx: tx.get(PolicyAuthority, AUTHORITY) is not None, Wants(policy=True))
 
 
 def _projection(tx: Tx, id: str) -> Projection:

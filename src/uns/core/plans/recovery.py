@@ -12,9 +12,10 @@ from uns.core.rules.events import Stamp
 from uns.core.rules.lineage import onward, resolve
 from uns.core.rules.recovery import Blocked, Line
 from uns.ports.errors import Conflict
+from uns.ports.queries import DeadLetters, FollowerCount, LineInto, LineOf
 from uns.ports.rows import DedupWindow, Event, Notification
 from uns.ports.sources import Ids
-from uns.ports.store import DeadLetters, FollowerCount, LineInto, LineOf, Plan, Tx, Wants
+from uns.ports.store import Plan, Tx, Wants
 from uns.ports.vocabulary import Status
 
 
@@ -42,12 +43,12 @@ def replay(id: str, *, actor: str, cycle: int, ids: Ids) -> Plan[Notification]:
     def run(tx: Tx) -> Notification:
         window = window_of(tx, key_of(tx, id))
         row = row_of(tx, id)
-        if row.cycle != cycle and tx.get(Event, ids.nth(rules.REPLAY_ID)) is not None:
-            return row  # this very plan, committed by an earlier run
         line = _line(tx, row, window)
         owner = line.lineage.owner
         end = row if owner is None or owner.id == id else row_of(tx, owner.id)
         waiting = tx.find(FollowerCount(id, (Status.PENDING, Status.FAILED)))[0]
+        if row.cycle != cycle and tx.get(Event, ids.nth(rules.REPLAY_ID)) is not None:
+            return row  # this very plan, committed by an earlier run
         replayed = tx.apply(rules.replay(line, end, actor=actor, cycle=cycle, stamp=Stamp(ids, tx.now)))
         tx.apply(rules.reopen(line, waiting=waiting, now=tx.now))
         return replayed

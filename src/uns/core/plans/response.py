@@ -12,9 +12,10 @@ from uns.core.rules.ack import Answer
 from uns.core.rules.events import Stamp
 from uns.core.rules.withdraw import withdraw as decide_withdrawal
 from uns.ports.errors import Conflict, Forbidden
+from uns.ports.queries import CopiesOfLine, EventsWithIds, LineOf, Overdue
 from uns.ports.rows import Notification
 from uns.ports.sources import Ids
-from uns.ports.store import CopiesOfLine, LineOf, Overdue, Plan, Tx, Wants
+from uns.ports.store import Plan, Tx, Wants
 
 SWEEP_LIMIT = 100
 
@@ -34,9 +35,10 @@ def respond(id: str, answer: Answer, ids: Ids) -> Plan[Notification]:
         row = row_of(tx, id)
         if lineage.onward(row) is not None:
             _refuse_for_owner(tx, id)
-        copies = tuple(tx.find(CopiesOfLine(id))) if ack.provable(row) else ()
-        if copies:
-            return tx.apply(ack.prove(group_of(tx, row, window), copies, answer, Stamp(ids, tx.now)))
+        if ack.provable(row):
+            group = group_of(tx, row, window)
+            if copies := tuple(tx.find(CopiesOfLine(id))):
+                return tx.apply(ack.prove(group, copies, answer, Stamp(ids, tx.now)))
         return tx.apply(ack.respond(row, answer, Stamp(ids, tx.now)))
 
     return Plan(run, Wants(groups=(id,)))
@@ -53,6 +55,8 @@ def expire(*, at: float | None, callback: bool, ids: Ids) -> Plan[int]:
     def run(tx: Tx) -> int:
         instant = tx.now if at is None else at
         rows = tx.find(Overdue(instant, SWEEP_LIMIT))
+        if rows and (swept := _swept(tx, ids)):
+            return swept  # this very plan, committed by an earlier run; its ids are used up
         return sum(
             tx.apply(ack.time_out(row, callback=callback, stamp=Stamp(ids.part(n), instant)))
             for n, row in enumerate(rows)
@@ -82,6 +86,11 @@ def withdraw(id: str, *, actor: str, operator: bool, callback: bool, ids: Ids) -
         return tx.apply(decide_withdrawal(group, actor=actor, callback=callback, stamp=Stamp(ids, tx.now)))
 
     return Plan(run, Wants(groups=(id,)))
+
+
+def _swept(tx: Tx, ids: Ids) -> int:
+    told = (ids.part(n).nth(ack.RESPONSE_ID) for n in range(SWEEP_LIMIT))
+    return len(tx.find(EventsWithIds(tuple(told))))
 
 
 def _refuse_for_owner(tx: Tx, id: str) -> NoReturn:

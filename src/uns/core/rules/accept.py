@@ -67,9 +67,12 @@ def known(row: Notification, acceptance: Acceptance) -> Accepted:
     return Accepted(row, replayed=True)
 
 
-def fresh(acceptance: Acceptance, resolved: Resolved, now: float) -> Notification:
+def fresh(acceptance: Acceptance, resolved: Resolved, dedup_key: str | None, now: float) -> Notification:
     """
     The row this request would be as an independent leader, accepted at ``now``.
+
+    Args:
+        dedup_key: see ``window_key``.
     """
     request, effective = acceptance.request, resolved.effective
     return Notification(
@@ -93,7 +96,7 @@ def fresh(acceptance: Acceptance, resolved: Resolved, now: float) -> Notificatio
         policy_hash=resolved.policy_hash,
         channels=resolved.channels,
         wants_callback=acceptance.wants_callback,
-        dedup_key=window_key(acceptance, resolved),
+        dedup_key=dedup_key,
         next_attempt=now,
     )
 

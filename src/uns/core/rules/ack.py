@@ -8,8 +8,9 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from uns.core.rules.events import Stamp, encoded
+from uns.core.rules.followers import Group
 from uns.core.rules.outcome import Tally
-from uns.core.rules.settle import Group, SettledBy, delivered, satisfy
+from uns.core.rules.settle import SettledBy, delivered, satisfy
 from uns.ports.decision import Change, Decision, Signal, SignalKind
 from uns.ports.errors import Conflict
 from uns.ports.rows import AckAudit, Copy, Notification

@@ -69,9 +69,11 @@ def exhausted(row: Event, now: float) -> bool:
 
 def rearm(row: Event, *, now: float) -> Decision[bool]:
     """
-    Give an exhausted callback three fresh attempts, due at once. False if it is not exhausted.
+    Give an exhausted callback three fresh attempts, due at once.
+
+    True as well when it has all three before it already; False when it is on its way or done.
     """
     if not exhausted(row, now):
-        return Decision(False)
+        return Decision(row.callback_pending and row.callback_attempts == 0)
     after = replace(row, callback_attempts=0, callback_until=now, callback_token=None, callback_error=None)
     return Decision(True, (Change(row, after),), (), (), (Signal(SignalKind.CALLBACK, row.id),))

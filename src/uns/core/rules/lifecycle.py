@@ -99,6 +99,13 @@ def phase(row: Notification) -> Phase:
             return _failed(row)
 
 
+def attempted(row: Notification) -> bool:
+    """
+    Whether ``row`` has been settled once, or is nothing that a worker will attempt.
+    """
+    return row.status is not Status.PENDING or not row.leads or row.outcome is not None
+
+
 def _answered(row: Notification) -> Phase:
     match row.ack_status:
         case None:

@@ -31,7 +31,7 @@ from uns.ports.policy import (
     Step,
 )
 from uns.ports.requests import SendNotificationRequest
-from uns.ports.vocabulary import AutonomyMode
+from uns.ports.vocabulary import AutonomyMode, PolicyStatus
 
 # What a layer can set, and so what a step shows. Targets, responders and escalation are the policy's.
 SETTINGS = Overlay.__struct_fields__
@@ -88,6 +88,22 @@ def channel_set(channels: Iterable[str]) -> str:
     What is left when SQL has replaced every name it knows by nothing is what it lacks.
     """
     return "".join(f"|{name}|" for name in sorted(set(channels)))
+
+
+def channels_named(snapshot: Snapshot) -> frozenset[str]:
+    """
+    Every channel that an ACTIVE policy of the set may call.
+    """
+    named: set[str] = set()
+    for policy in snapshot.policies:
+        if policy.status is not PolicyStatus.ACTIVE:
+            continue
+        plans = [policy.channels, *(o.channels for o in policy.autonomy.values() if o.channels is not None)]
+        if policy.irreversible is not None and policy.irreversible.channels is not None:
+            plans.append(policy.irreversible.channels)
+        named.update(*((*plan.primary, *plan.fallback) for plan in plans))
+        named.update(*(step.channels for step in policy.escalation))
+    return frozenset(named)
 
 
 def content_of(policy: Policy) -> str:

@@ -11,6 +11,7 @@ from uns.ports.rows import Notification
 MAX_DELAY_SECONDS = 300.0
 MAX_RETRY_AFTER_SECONDS = 3600.0
 PACED_SECONDS = 900.0
+SHORTEST_PACED_SECONDS = 1.0
 JITTER = 0.2
 _MAX_DOUBLINGS = 30  # beyond this every delay is capped anyway, and floats would overflow
 

@@ -4,27 +4,25 @@ Settling: what one attempt, an answer or an operator makes of a leader decides f
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import StrEnum
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from uns.core.rules import lease
-from uns.core.rules.events import SWEEP_IDS, Stamp, encoded
+from uns.core.rules.events import Stamp
+from uns.core.rules.followers import Group, failed_with, relinked, satisfied_by
 from uns.core.rules.lease import Claim, Purpose, holds
 from uns.core.rules.outcome import Tally
-from uns.core.rules.retry import PACED_SECONDS, Retry
+from uns.core.rules.retry import MAX_DELAY_SECONDS, PACED_SECONDS, SHORTEST_PACED_SECONDS, Retry
 from uns.ports.decision import Change, Decision, Signal, SignalKind, Sweep
 from uns.ports.rows import DedupWindow, DeliveryAudit, Event, Notification, Outcome
 from uns.ports.vocabulary import Ack, EventKind, Status
 
 HAND_ON_LIMIT = 3
 LEASE_EXPIRED = "lease expired on the final attempt"
-FAILED_WITH_OWNER = "failed with its owner"
 
 RESULT_ID, AUDIT_ID, LOST_ID, HANDED_ID, PROMOTED_ID, ENDED_ID = range(6)
-_BEHIND = (Status.PENDING, Status.FAILED)
 
 
 class Settled(StrEnum):
@@ -47,17 +45,6 @@ class SettledBy(StrEnum):
     ANSWER = "answer"
 
 
-class Group(Struct, frozen=True, gc=False):
-    """
-    A leader, its window, the first pending row behind it and how many wait in all.
-    """
-
-    leader: Notification
-    window: DedupWindow | None = None
-    heir: Notification | None = None
-    waiting: int = 0
-
-
 def settle(group: Group, claim: Claim, tally: Tally, retry: Retry, stamp: Stamp) -> Decision[Settled]:
     """
     Commit the outcome of the attempt made under ``claim``.
@@ -76,7 +63,7 @@ def settle(group: Group, claim: Claim, tally: Tally, retry: Retry, stamp: Stamp)
         return satisfy(group, delivered(row, tally.outcome(), stamp.now), stamp)
     spent = _spent(row, tally, stamp.now)
     if row.guaranteed and not tally.hopeless and (spent.gave_back or spent.attempts < retry.budget(row)):
-        wait = retry.delay(row.cycle_attempts, retry_after=tally.retry_after)
+        wait = retry.delay(row.cycle_attempts, retry_after=tally.retry_after or _patience(spent, stamp.now))
         return _back_off(row, spent, tally, stamp.now + wait, stamp)
     error = LEASE_EXPIRED if claim.purpose is Purpose.EXHAUSTED else None
     return fail(group, tally.outcome(error), stamp)
@@ -110,7 +97,7 @@ def satisfy(
         until = stamp.now + row.effective.dedup_window_seconds
         changes.append(Change(window, replace(window, until=until, followers=0)))
         if window.followers:
-            sweeps = (_satisfied(row, stamp),)
+            sweeps = (satisfied_by(row, stamp),)
     signals = (Signal(SignalKind.SETTLED, row.id),)
     return Decision(Settled.DELIVERED, tuple(changes), sweeps, (_result(after, stamp, by=by),), signals)
 
@@ -150,13 +137,7 @@ def end(group: Group, after: Notification, stamp: Stamp) -> Decision[Settled]:
         generation=after.dedup_generation,
         count=group.waiting,
     )
-    ended = Sweep(
-        owner_id=after.id,
-        statuses=(Status.PENDING,),
-        to_status=Status.FAILED,
-        error_message="withdrawn with its owner" if after.withdrawn else FAILED_WITH_OWNER,
-    )
-    return Decision(Settled.FAILED, changes, (ended,), (counted,), signals)
+    return Decision(Settled.FAILED, changes, (failed_with(after),), (counted,), signals)
 
 
 def _handed_on(
@@ -177,7 +158,7 @@ def _handed_on(
         ),
         stamp.event(EventKind.DEDUP_OWNER_PROMOTED, heir.id, PROMOTED_ID, **link),
     )
-    sweeps = (_relinked(link, stamp),) if group.waiting > 1 else ()
+    sweeps = (relinked(link, stamp),) if group.waiting > 1 else ()
     changes = (
         Change(group.leader, after),
         Change(heir, promoted),
@@ -186,34 +167,6 @@ def _handed_on(
     )
     signals = (Signal(SignalKind.SETTLED, after.id), Signal(SignalKind.DUE, heir.id))
     return Decision(Settled.FAILED, changes, sweeps, events, signals)
-
-
-def _satisfied(row: Notification, stamp: Stamp) -> Sweep:
-    link = {"previous_owner_id": row.id, "owner_id": row.id, "generation": row.dedup_generation}
-    return Sweep(
-        owner_id=row.id,
-        statuses=_BEHIND,
-        to_status=Status.DEDUPLICATED,
-        event=EventKind.DEDUP_SATISFIED,
-        at=stamp.now,
-        payload=encoded(link),
-        ids=stamp.ids,
-        first_id=SWEEP_IDS,
-    )
-
-
-def _relinked(link: Mapping[str, object], stamp: Stamp) -> Sweep:
-    return Sweep(
-        owner_id=str(link["previous_owner_id"]),
-        statuses=(Status.PENDING,),
-        to_status=Status.PENDING,
-        new_owner_id=str(link["owner_id"]),
-        event=EventKind.DEDUP_RELINKED,
-        at=stamp.now,
-        payload=encoded(link),
-        ids=stamp.ids,
-        first_id=SWEEP_IDS,
-    )
 
 
 class _Spent(Struct, frozen=True, gc=False):
@@ -231,6 +184,14 @@ def _spent(row: Notification, tally: Tally, now: float) -> _Spent:
     if not row.guaranteed or now - since >= PACED_SECONDS:
         return _Spent(row.cycle_attempts, since, False)
     return _Spent(row.cycle_attempts - 1, since, True)
+
+
+def _patience(spent: _Spent, now: float) -> float | None:
+    # A provider that paces and does not say for how long: its attempts are given back, so their
+    # number cannot make the waits grow. As long again as it has lasted does.
+    if not spent.gave_back or spent.paced_since is None:
+        return None
+    return min(max(now - spent.paced_since, SHORTEST_PACED_SECONDS), MAX_DELAY_SECONDS)
 
 
 def _back_off(row: Notification, spent: _Spent, tally: Tally, due: float, stamp: Stamp) -> Decision[Settled]:

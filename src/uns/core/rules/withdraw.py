@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from uns.core.rules import ack
 from uns.core.rules.ack import Answer
 from uns.core.rules.events import Stamp, encoded
-from uns.core.rules.settle import Group, end
+from uns.core.rules.followers import Group
+from uns.core.rules.settle import end
 from uns.ports.decision import Decision, Signal, SignalKind
 from uns.ports.errors import Conflict
 from uns.ports.rows import Notification, Outcome

@@ -118,7 +118,7 @@ def _notification_indexes() -> None:
         where="dedup_owner_id IS NOT NULL",
     )
     _index("ix_uns_successor", table, "dedup_successor_id", where="dedup_successor_id IS NOT NULL")
-    _index("ix_uns_dead_letters", table, "accepted_at", "id", where="dead_letter")
+    _index("ix_uns_dead_letters", table, "accepted_at", "id", where=_is_true("dead_letter"))
     _index("ix_uns_escalation", table, "escalation_of", where="escalation_of IS NOT NULL")
     _index("ix_uns_correlation", table, "correlation_id", where="correlation_id IS NOT NULL")
     _index("ix_uns_types", table, "notification_type", "source", "accepted_at")
@@ -140,10 +140,10 @@ def _events() -> None:
         sa.Column("callback_error", sa.String(2000)),
         _key("uns_events", "seq"),
         sa.UniqueConstraint("id", name=op.f("uq_uns_events_id")),
-        sqlite_autoincrement=True,
     )
     _index("ix_uns_events_notification_id", "uns_events", "notification_id")
-    _index("ix_uns_callbacks", "uns_events", "callback_until", "at", "id", where="callback_pending")
+    _index("ix_uns_callbacks", "uns_events", "callback_until", "at", "id", where=_is_true("callback_pending"))
+    _index("ix_uns_callback_tokens", "uns_events", "callback_token", where="callback_token IS NOT NULL")
 
 
 def _dedup() -> None:
@@ -156,6 +156,7 @@ def _dedup() -> None:
         sa.Column("handed_on", sa.Integer, nullable=False),
         sa.Column("followers", sa.Integer, nullable=False),
         _key("uns_dedup", "key"),
+        sqlite_with_rowid=False,
     )
 
 
@@ -194,6 +195,7 @@ def _delivery_audits() -> None:
         sa.Column("created_at", sa.Double, nullable=False),
         _key("notification_audit_records", "id"),
         _states("notification_audit_records", "status", _DELIVERY),
+        sqlite_with_rowid=False,
     )
     _index("ix_notification_audit_records_notification_id", "notification_audit_records", "notification_id")
 
@@ -211,6 +213,7 @@ def _ack_audits() -> None:
         sa.Column("created_at", sa.Double, nullable=False),
         _key("ack_audit_records", "id"),
         _states("ack_audit_records", "new_status", _RESPONSE),
+        sqlite_with_rowid=False,
     )
     _index("ix_ack_audit_records_notification_id", "ack_audit_records", "notification_id")
 
@@ -284,8 +287,14 @@ def _states(table: str, column: str, words: str) -> sa.CheckConstraint:
     return sa.CheckConstraint(f"{column} IN ({words})", name=op.f(f"ck_{table}_{column}"))
 
 
-def _index(name: str, table: str, *columns: str, where: str | None = None) -> None:
+def _is_true(column: str) -> sa.ColumnElement[bool]:
+    # As queries have it, which a partial index must match: `= 1` on SQLite.
+    return sa.column(column, sa.Boolean) == sa.true()
+
+
+def _index(name: str, table: str, *columns: str, where: str | sa.ColumnElement[bool] | None = None) -> None:
     partial: dict[str, Any] = {}
     if where is not None:
-        partial = {"sqlite_where": sa.text(where), "postgresql_where": sa.text(where)}
+        predicate = sa.text(where) if isinstance(where, str) else where
+        partial = {"sqlite_where": predicate, "postgresql_where": predicate}
     op.create_index(op.f(name), table, list(columns), **partial)
