@@ -25,17 +25,15 @@ class InlineCommits:
     One transaction per plan, committed before the caller goes on. Deterministic.
 
     Args:
-        seconds: how long a plan waits in the queue.
         answer_seconds: how long the answer to a commit is on its way.
     """
 
-    def __init__(self, store: Store, *, seconds: float = 0.0, answer_seconds: float = 0.0) -> None:
+    def __init__(self, store: Store, *, answer_seconds: float = 0.0) -> None:
         self.store = store
-        self.seconds = seconds
         self.answer_seconds = answer_seconds
 
     async def run(self, plan: Plan[T]) -> T:
-        await asyncio.sleep(self.seconds)
+        await asyncio.sleep(0)
         reply = self.store.transact(plan)
         await asyncio.sleep(self.answer_seconds)
         return reply

@@ -24,9 +24,10 @@ from uns.ports.channel import ChannelResult
 from uns.ports.decision import Change, Decision, Signal
 from uns.ports.policy import Policy
 from uns.ports.pubsub import Listener
+from uns.ports.queries import LineOf
 from uns.ports.rows import DedupWindow, Event, Notification
 from uns.ports.sources import Ids
-from uns.ports.store import LineOf, Plan
+from uns.ports.store import Plan
 from uns.ports.vocabulary import Ack, EventKind
 
 T = TypeVar("T")

@@ -15,8 +15,7 @@ from msgspec.structs import replace
 
 from uns.ports.decision import Decision
 from uns.ports.policy import PolicyAuthority, PolicyContent, PolicyRecord, PolicyRevision, SnapshotRecord
-from uns.ports.rows import AckAudit, Copy, DedupWindow, DeliveryAudit, Event, Notification
-from uns.ports.store import (
+from uns.ports.queries import (
     AuditsOf,
     CallbacksDue,
     CallbacksExhausted,
@@ -32,13 +31,12 @@ from uns.ports.store import (
     LineInto,
     LineOf,
     Overdue,
-    Plan,
     Query,
-    Store,
-    Tx,
     TypesSeen,
     WithKey,
 )
+from uns.ports.rows import AckAudit, Copy, DedupWindow, DeliveryAudit, Event, Notification
+from uns.ports.store import Plan, Store, Tx
 
 
 class Lock(IntEnum):

@@ -7,8 +7,9 @@ from __future__ import annotations
 from typing import Any
 
 from uns.ports.decision import Change, Decision, Row
+from uns.ports.queries import Query
 from uns.ports.rows import Event
-from uns.ports.store import Plan, Query, Store, Tx
+from uns.ports.store import Plan, Store, Tx
 
 
 def put(*rows: Row) -> Plan[None]:

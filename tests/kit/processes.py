@@ -17,7 +17,7 @@ from typing import Any
 PATIENCE_SECONDS = 30.0
 
 _server = multiprocessing.get_context("forkserver")
-_server.set_forkserver_preload(["uns.entrypoints.sdk", "uns.adapters.channels.registry"])
+_server.set_forkserver_preload(["uns.entrypoints.sdk", "uns.entrypoints.http.app"])
 
 
 class Child:
@@ -51,6 +51,13 @@ class Child:
         self.end()
         assert answer is None, answer
         return self._process.exitcode == -signal.SIGKILL
+
+    def kill(self) -> None:
+        """
+        End it as a machine does that loses its power; its memory, that is, not its disk.
+        """
+        self._process.kill()
+        self.end()
 
     def end(self) -> None:
         self._process.join(PATIENCE_SECONDS)

@@ -25,7 +25,11 @@ TESTS = str(Path(__file__).parents[1])
 
 @contextmanager
 def served(
-    app: str, environ: Mapping[str, str] | None = None, *, log: Path | None = None, options: tuple[str, ...] = ()
+    app: str,
+    environ: Mapping[str, str] | None = None,
+    *,
+    log: Path | None = None,
+    options: tuple[str, ...] = (),
 ) -> Iterator[int]:
     """
     The port of ``app`` (``module:name``), served by uvicorn in a process that has this environment.
@@ -35,7 +39,9 @@ def served(
     port = free_port()
     command = [sys.executable, "-m", "uvicorn", app, "--app-dir", TESTS, f"--port={port}", *options]
     with open(log or os.devnull, "wb") as out:
-        process = subprocess.Popen(command, env=_plain_environ() | dict(environ or {}), stdout=out, stderr=out)
+        process = subprocess.Popen(
+            command, env=_plain_environ() | dict(environ or {}), stdout=out, stderr=out
+        )
         try:
             _await_health(port, process)
             yield port
