@@ -1,0 +1,8 @@
+"""
+Runtimes on a database of their own.
+"""
+
+from kit.runtimes import channel, clock, in_force, open_runtime, runtime, url
+from kit.webhooks import sending
+
+__all__ = ["channel", "clock", "in_force", "open_runtime", "runtime", "sending", "url"]

@@ -1,0 +1,163 @@
+"""
+B11: identical requests at once are one acceptance and replays of it, and break nothing after them.
+"""
+
+import asyncio
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from kit.builders import a_request
+from kit.children import Noted, noted, send_the_same
+from kit.processes import children
+from kit.runtimes import PRINCIPAL, a_document
+from kit.waiting import until
+from uns import ChannelResult, Conflict
+
+MANY = 30
+
+
+class Gate:
+    """
+    A receiver that takes its time: until it is opened.
+    """
+
+    def __init__(self):
+        self.calls = []
+        self.open = asyncio.Event()
+
+    async def send(self, message):
+        self.calls.append(message)
+        await self.open.wait()
+        return ChannelResult(True)
+
+
+@pytest.fixture
+def gate():
+    return Gate()
+
+
+@pytest.fixture
+def gated(open_runtime, in_force, gate):
+    runtime = open_runtime({"PAGER": gate})
+    in_force(runtime, a_document(dedup_window_seconds=300))
+    return runtime
+
+
+def same():
+    return a_request(idempotency_key="k-1")
+
+
+def one_acceptance(sent):
+    """
+    Whether one of ``sent`` is the acceptance and all others replays of it.
+    """
+    return len({each.notification_id for each in sent}) == 1 and Counter({True: len(sent) - 1, False: 1}) == (
+        Counter(each.idempotent_replay for each in sent)
+    )
+
+
+@pytest.mark.parametrize("url", ["file", "memory"], indirect=True)
+async def test_tasks(gated, gate):
+    """
+    B11: given a slow receiver, when 30 tasks send the same request, then there is one id, 29 are
+    replays that return before the receiver does, and it is called once.
+    """
+    sending = [asyncio.ensure_future(gated.send(same(), principal=PRINCIPAL)) for _ in range(MANY)]
+    await until(lambda: sum(task.done() for task in sending) == MANY - 1)
+    assert {"PENDING"} == {task.result().status for task in sending if task.done()}
+    gate.open.set()
+    sent = await asyncio.gather(*sending)
+    unrelated = await asyncio.gather(
+        *(gated.send(a_request(title=f"alert {n}"), principal=PRINCIPAL) for n in range(100))
+    )
+
+    assert one_acceptance(sent)
+    assert {"DELIVERED"} == {each.status for each in unrelated}
+    assert 101 == len(gate.calls)
+
+
+@pytest.mark.parametrize("url", ["file", "memory"], indirect=True)
+@pytest.mark.parametrize("face", ["accept", "send"])
+def test_threads(face, runtime, channel):
+    """
+    B11: given 30 threads, when they put in the same request at once, by either face, then there is
+    one id, 29 replays and one call; and 100 unrelated requests go through afterwards.
+    """
+
+    def put(request):
+        if face == "accept":
+            return runtime.accept(request, principal=PRINCIPAL)
+        return asyncio.run(runtime.send(request, principal=PRINCIPAL))
+
+    with ThreadPoolExecutor(MANY) as threads:
+        sent = list(threads.map(put, [same()] * MANY))
+        unrelated = list(threads.map(put, [a_request() for _ in range(100)]))
+    asyncio.run(runtime.run_once())
+    asyncio.run(runtime.run_once())
+
+    assert one_acceptance(sent)
+    assert 100 == len({each.notification_id for each in unrelated})
+    assert 101 == len(channel.calls)
+
+
+def test_processes(url, runtime, tmp_path):
+    """
+    B11: given two processes, when each sends the same request 15 times at once, then there is one
+    id in all answers, 29 of them are replays, and the receiver was called once.
+    """
+    notes, start = tmp_path / "notes", tmp_path / "start"
+    arguments = (url, start, {"PAGER": Noted(notes)}, MANY // 2)
+    with children(send_the_same, arguments, arguments) as two:
+        start.touch()
+        answers = [answer for child in two for answer in child.result()]
+
+    assert MANY == len(answers)
+    assert 1 == len({id for id, _ in answers})
+    assert Counter({True: MANY - 1, False: 1}) == Counter(replayed for _, replayed in answers)
+    assert [answers[0][0]] == noted(notes)
+    asyncio.run(runtime.send(a_request(), principal=PRINCIPAL))
+
+
+async def test_a_replay_tells_how_the_first_one_stands_now(runtime, clock):
+    """
+    B11: given a request sent long ago, when it comes again, even under a policy that has changed
+    since, then the answer is the stored row's present state.
+    """
+    first = await runtime.send(same(), principal=PRINCIPAL)
+    clock.advance(86_400)
+    again = await runtime.send(same(), principal=PRINCIPAL)
+
+    assert again.idempotent_replay
+    assert ("DELIVERED", first.created_at) == (again.status, again.created_at)
+    assert [] == [e for e in runtime.events(first.notification_id) if e["at"] == clock.now()]
+
+
+SCOPES = [
+    ({"principal": "agent-8"}, True),
+    ({"source": "billing"}, True),
+    ({"idempotency_key": "k-2"}, True),
+    ({"idempotency_key": None}, True),
+    ({"title": "another"}, False),
+]
+
+
+@pytest.mark.parametrize(("change", "accepted"), SCOPES)
+def test_a_key_is_one_principals_for_one_source(change, accepted, runtime):
+    """
+    B11: another principal, source or key makes another request of it; other content under the same
+    key is a conflict that stores nothing.
+    """
+    first = runtime.accept(same(), principal=PRINCIPAL)
+    principal = change.pop("principal", PRINCIPAL)
+    request = a_request(**({"idempotency_key": "k-1"} | change))
+    if not accepted:
+        with pytest.raises(Conflict, match="Idempotency key reused"):
+            runtime.accept(request, principal=principal)
+        assert runtime.accept(same(), principal=PRINCIPAL).idempotent_replay
+        return
+    other = runtime.accept(request, principal=principal)
+
+    assert not other.idempotent_replay
+    assert first.notification_id != other.notification_id
