@@ -1,0 +1,33 @@
+"""
+What is done when a process starts, before it opens its doors.
+"""
+
+from __future__ import annotations
+
+from uns.entrypoints.sdk import Runtime
+from uns.entrypoints.settings import Settings
+from uns.ports.errors import Conflict, NotFound, Rejected, UnsError
+from uns.ports.policy import PolicyReload
+
+
+class PoliciesRefused(UnsError):
+    """
+    The policies in UNS_POLICY_DIR cannot come into force; those before stay.
+    """
+
+    code = "policies_refused"
+
+
+def put_in_force(runtime: Runtime, settings: Settings) -> PolicyReload | None:
+    """
+    Load the policies of ``UNS_POLICY_DIR``; None where that is not set.
+
+    Raises:
+        PoliciesRefused: one of them is wrong, or they may not follow those in force.
+    """
+    if settings.policy_dir is None:
+        return None
+    try:
+        return runtime.reload_policies(settings.policy_dir, actor=settings.principal)
+    except (Conflict, NotFound, Rejected) as error:
+        raise PoliciesRefused(f"UNS_POLICY_DIR: {error}") from error
