@@ -13,6 +13,7 @@ PYTHON ?= python3.13 python3.12 python3.11 python3
 PYTEST_ARGS ?= -n 2 --dist worksteal
 BENCH_ARGS ?=
 SEEDS ?= 20000
+ROUNDS ?= 50
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -27,7 +28,7 @@ setup: $(STAMP) ## Make .venv with everything in it (needs Python 3.11+; PYTHON=
 
 $(STAMP): pyproject.toml constraints.txt | $(VENV)/bin/uv
 	@echo "setup: installing uns and its tools into $(VENV)"
-	@$(VENV)/bin/uv pip install --quiet --python $(PY) --constraint constraints.txt --editable '.[dev]'
+	@$(VENV)/bin/uv pip install --quiet --compile-bytecode --python $(PY) --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
 # Some systems ship Python without ensurepip, which an ordinary venv needs: the outer pip can do its work.
@@ -72,9 +73,13 @@ bench: setup ## Run the benchmarks (BENCH_ARGS=...)
 simulate: setup ## Run the simulation over many seeds (SEEDS=20000)
 	@$(PY) -m pytest tests/simulation --seeds=$(SEEDS) --timeout=0
 
+.PHONY: crash
+crash: setup ## Kill the service under load, again and again, and look what is left (ROUNDS=50)
+	@$(PY) -m pytest tests/crash --rounds=$(ROUNDS) --timeout=0
+
 .PHONY: run
-run: setup ## Serve the HTTP API
-	@$(PY) -m uns.entrypoints.http.serve
+run: setup ## Serve the HTTP API on http://127.0.0.1:8000, with keys for development
+	@$(PY) -m uns serve --dev
 
 .PHONY: constraints
 constraints: setup ## Resolve the newest versions that pyproject.toml allows into constraints.txt
