@@ -4,6 +4,7 @@ Stored rows as callers see them: replies with UUIDs and datetimes, or plain dict
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -15,9 +16,19 @@ from uns.core.plans.recovery import DeadLetter
 from uns.core.rules.accept import Acceptance, window_key
 from uns.core.rules.redact import shown
 from uns.ports.policy import Resolved
-from uns.ports.replies import AckResponse, Projection, SendNotificationResponse, SimulationResponse
-from uns.ports.rows import Event, Notification, Outcome
+from uns.ports.replies import (
+    AckResponse,
+    DeliveryHistory,
+    DeliveryRecord,
+    NotificationStatus,
+    Projection,
+    SendNotificationResponse,
+    SimulationResponse,
+)
+from uns.ports.rows import DeliveryAudit, Event, Notification, Outcome
 from uns.ports.vocabulary import Resolution, Status
+
+_NO_OUTCOME = Outcome()
 
 
 def instant(seconds: float) -> datetime:
@@ -27,26 +38,32 @@ def instant(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
 
 
+def _instant(seconds: float | None) -> datetime | None:
+    return None if seconds is None else instant(seconds)
+
+
 def own_projection(row: Notification) -> Projection:
     """
     The response view of a row that is its own canonical owner.
     """
+    id = UUID(row.id)
     return Projection(
-        notification_id=UUID(row.id),
+        notification_id=id,
         ack_status=row.ack_status,
-        obligation_owner_id=UUID(row.id),
+        obligation_owner_id=id,
         effective_ack_status=row.ack_status,
         obligation_resolution_status=Resolution.RESOLVED,
     )
 
 
-def sent(row: Notification, projection: Projection, *, replayed: bool) -> SendNotificationResponse:
+def sent(row: Notification, projection: Projection | None, *, replayed: bool) -> SendNotificationResponse:
     """
-    The reply to a request: the stored row and whose obligation it is.
+    The reply to a request: the stored row and whose obligation it is (None: its own).
     """
-    outcome = row.outcome or Outcome()
+    outcome = row.outcome or _NO_OUTCOME
+    projection = projection or own_projection(row)
     return SendNotificationResponse(
-        notification_id=UUID(row.id),
+        notification_id=projection.notification_id,
         status=row.status,
         channels_attempted=outcome.channels_attempted,
         channels_succeeded=outcome.channels_succeeded,
@@ -62,6 +79,69 @@ def sent(row: Notification, projection: Projection, *, replayed: bool) -> SendNo
         created_at=instant(row.accepted_at),
         message=_message(row),
     )
+
+
+def status(view: View) -> NotificationStatus:
+    """
+    A notification and its response, as they stand.
+    """
+    row = view.row
+    return NotificationStatus(
+        notification_id=UUID(row.id),
+        notification_type=row.notification_type,
+        intent=row.intent,
+        title=str(_json(row.body).get("title", "")),
+        source=row.source,
+        correlation_id=row.correlation_id,
+        priority=row.priority,
+        delivery_mode=row.delivery_mode,
+        created_at=instant(row.accepted_at),
+        **_delivery(row),
+        **_response(row, view.projection),
+    )
+
+
+def _delivery(row: Notification) -> dict[str, Any]:
+    return msgspec.structs.asdict(row.outcome or _NO_OUTCOME) | {
+        "status": row.status,
+        "attempts": row.attempts,
+        "dead_letter": row.dead_letter,
+        "withdrawn": row.withdrawn,
+        "delivered_at": _instant(row.delivered_at),
+    }
+
+
+def _response(row: Notification, projection: Projection) -> dict[str, Any]:
+    told = msgspec.structs.asdict(projection)
+    del told["notification_id"]
+    return told | {
+        "require_ack": row.effective.require_ack,
+        "acked_by": row.actor,
+        "acked_at": _instant(row.responded_at),
+        "deadline": _instant(row.deadline),
+    }
+
+
+def delivery_history(id: str, audits: Sequence[DeliveryAudit]) -> DeliveryHistory:
+    """
+    The settlements of a notification.
+    """
+    records = [
+        DeliveryRecord(
+            status=audit.status,
+            channels_attempted=audit.channels_attempted,
+            channels_succeeded=audit.channels_succeeded,
+            channels_failed=audit.channels_failed,
+            error_message=audit.error_message,
+            delivery_mode=audit.delivery_mode,
+            policy_config_id=audit.policy_config_id,
+            policy_config_hash=audit.policy_config_hash,
+            delivered_at=_instant(audit.delivered_at),
+            created_at=instant(audit.created_at),
+        )
+        for audit in audits
+    ]
+    return DeliveryHistory(notification_id=UUID(id), items=tuple(records))
 
 
 def answered(row: Notification) -> AckResponse:

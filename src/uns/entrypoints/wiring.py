@@ -135,7 +135,7 @@ def _channels(adapters: ChannelRegistry | None) -> ChannelRegistry:
 
 
 def _engine(url: str) -> sa.Engine:
-    if not url.startswith(("sqlite://", "sqlite+pysqlite://")):
+    if not url.startswith(("sqlite://", "sqlite+pysqlite://")) or "\0" in url:
         raise fault("database_url", "must begin with sqlite:///")
     try:
         return sqlite_engine(url)

@@ -271,6 +271,7 @@ from uns.adapters.sources import ManualClock
 from uns.ports.store import Plan
 print(GroupCommit(MemoryStore(ManualClock())).call(Plan(lambda tx: "done")))
 """
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    command = [sys.executable, "-c", program]
+    ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
 
     assert (0, "done\n", "") == (ended.returncode, ended.stdout, ended.stderr)

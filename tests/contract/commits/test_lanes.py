@@ -7,6 +7,7 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
+from kit.commits import Crash
 from kit.plans import applied, got, put
 from kit.rows import a_window
 from uns.ports.decision import Decision
@@ -226,7 +227,7 @@ def test_a_loop_that_was_closed_does_no_harm(queue_over, gate):
 
 @pytest.mark.parametrize(
     "fault",
-    [StoreUnavailable("gone"), RuntimeError("a bug"), KeyboardInterrupt("now")],
+    [StoreUnavailable("gone"), RuntimeError("a bug"), Crash()],
     ids=lambda f: type(f).__name__,
 )
 async def test_everybody_is_answered_when_the_store_raises(queue_over, gate, fault):
@@ -238,11 +239,10 @@ async def test_everybody_is_answered_when_the_store_raises(queue_over, gate, fau
     await queued(queue, finishing())
     await arrived(gate)
     gate.fault = fault
-    tasks = await queued(queue, *(_told(queue, finishing()) for _ in range(3)))
-    sync = asyncio.create_task(asyncio.to_thread(_called, queue, finishing()))
-    await passing(gate)
+    tasks = await queued(queue, *(finishing() for _ in range(3)))
+    tasks.append(asyncio.create_task(asyncio.to_thread(queue.call, finishing())))
     gate.let(1000)
-    told = await asyncio.gather(*tasks, sync)
+    told = await asyncio.gather(*tasks, return_exceptions=True)
     gate.fault = None
 
     assert [fault] * 4 == told

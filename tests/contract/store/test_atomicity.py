@@ -11,8 +11,9 @@ from kit.rows import a_copy, a_window, an_event
 from kit.stores import everything, open_store
 from uns.ports.decision import Decision, Signal, SignalKind, Sweep
 from uns.ports.errors import Conflict, NotFound, StoreRefused
+from uns.ports.queries import CopiesOf, EventsOf, FollowersOf, WithKey
 from uns.ports.rows import DedupWindow, Event, Notification
-from uns.ports.store import CopiesOf, EventsOf, FollowersOf, Plan, WithKey
+from uns.ports.store import Plan
 from uns.ports.vocabulary import Status
 
 LONE_SURROGATE = "\ud800"

@@ -12,8 +12,7 @@ from kit.rows import a_copy, a_window, an_event
 from uns.adapters.sql.codec import STORED
 from uns.ports.decision import Change, Decision
 from uns.ports.policy import AUTHORITY, PolicyAuthority, SnapshotRecord
-from uns.ports.rows import Copy, DedupWindow, Event, Notification
-from uns.ports.store import (
+from uns.ports.queries import (
     CallbacksDue,
     CopiesOf,
     DedupKeyOf,
@@ -21,10 +20,11 @@ from uns.ports.store import (
     EventsWithIds,
     FollowersOf,
     LineOf,
-    Plan,
     TypesSeen,
     WithKey,
 )
+from uns.ports.rows import Copy, DedupWindow, Event, Notification
+from uns.ports.store import Plan
 from uns.ports.vocabulary import Status
 
 LOCKS = {

@@ -18,8 +18,8 @@ from uns.adapters.sources import ManualClock
 from uns.core.rules import ack, callbacks, lease
 from uns.core.rules.events import Stamp
 from uns.ports.policy import ChannelPlan
+from uns.ports.queries import CallbacksDue, CallbacksExhausted, Due, Overdue
 from uns.ports.sources import Ids
-from uns.ports.store import CallbacksDue, CallbacksExhausted, Due, Overdue
 from uns.ports.vocabulary import Ack, Priority, Status
 
 MOMENT = 1e-6
@@ -95,6 +95,28 @@ def test_rows_that_need_another_channel_are_left_out(run, needed, has, proposed)
     found = run(put(a_notification(effective=needed)), asked(Due(has, 5)))
 
     assert proposed == (ids(found) == ["n1"])
+
+
+@pytest.mark.parametrize(
+    ("without", "found"), [((), ["a", "b"]), (("h1",), ["b"]), (("h2", "h1"), []), (("h3",), ["a", "b"])]
+)
+def test_rows_with_settings_that_are_not_wanted_are_left_out(run, without, found):
+    """
+    Given rows of two effective hashes, when some hashes are not wanted, then their rows are left out.
+    """
+    rows = [a_notification("a", effective_hash="h1"), a_notification("b", effective_hash="h2")]
+
+    assert found == sorted(ids(run(put(*rows), asked(Due(("SLACK",), 9, without)))))
+
+
+def test_rows_that_are_not_wanted_take_no_place_of_others(run):
+    """
+    Given older rows whose settings are not wanted, when one row is asked for, then it is one that is.
+    """
+    old = [a_notification(f"o{n}", effective_hash="h1", next_attempt=NOW - 9) for n in range(3)]
+    run(put(*old, a_notification("n", effective_hash="h2")))
+
+    assert "n" in ids(run(asked(Due(("SLACK",), 1, ("h1",)))))
 
 
 def test_a_row_claimed_in_this_transaction_is_no_longer_due(run):
@@ -224,6 +246,28 @@ def test_exhausted_callbacks_come_by_age(run):
 
     assert ids(run(put(*events), asked(CallbacksExhausted(3, 5)))) == ["b", "c", "a"]
     assert ids(run(asked(CallbacksExhausted(3, 1)))) == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("after", "expected"),
+    [
+        ((NOW - MOMENT, "z"), ["a", "b", "c"]),
+        ((NOW, ""), ["a", "b", "c"]),
+        ((NOW, "a"), ["b", "c"]),
+        ((NOW, "b"), ["c"]),
+        ((NOW + 1, "c"), []),
+    ],
+)
+def test_exhausted_callbacks_go_on_after_a_position(run, after, expected):
+    """
+    A position is exclusive: the pair itself is not repeated, and nothing beside it is left out.
+    """
+    events = [
+        an_event(id, callback_pending=True, callback_until=NOW, callback_attempts=3, at=NOW + at)
+        for id, at in {"a": 0, "b": 0, "c": 1}.items()
+    ]
+
+    assert expected == ids(run(put(*events), asked(CallbacksExhausted(3, 5, after))))
 
 
 def test_callbacks_that_the_asker_holds_come_first(run):

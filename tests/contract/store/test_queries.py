@@ -12,24 +12,28 @@ from kit.builders import NOW, a_notification
 from kit.ordered_tx import QUERIES
 from kit.plans import asked, change, put
 from kit.rows import a_copy, an_audit, an_event
-from uns.ports import store as ports
-from uns.ports.rows import Link
-from uns.ports.store import (
+from uns.ports import queries as ports
+from uns.ports.queries import (
     AuditsOf,
+    CallbacksDue,
+    CallbacksExhausted,
     CopiesOf,
     CopiesOfLine,
     DeadLetters,
     DedupKeyOf,
+    Due,
     EventsOf,
     EventsWithIds,
     FollowerCount,
     FollowersOf,
     LineInto,
     LineOf,
-    Plan,
+    Overdue,
     TypesSeen,
     WithKey,
 )
+from uns.ports.rows import Link
+from uns.ports.store import Plan
 from uns.ports.vocabulary import Status
 
 
@@ -395,9 +399,22 @@ LATE = [
     LineInto("n1"),
     EventsWithIds(("e1",)),
     EventsOf("n1"),
+    AuditsOf("n1"),
     DeadLetters(1),
     TypesSeen(NOW),
+    Due((), 1),
+    Overdue(NOW, 1),
+    CallbacksDue(3, 1),
+    CallbacksExhausted(3, 1),
 ]
+EARLY_OR_LATE = {WithKey, DedupKeyOf, CopiesOf}
+
+
+def test_every_query_is_asked_too_late():
+    """
+    All queries but the three that know a plan's own changes are tried after it applied something.
+    """
+    assert {type(query) for query in LATE} == set(QUERIES) - EARLY_OR_LATE
 
 
 @pytest.mark.parametrize("query", LATE, ids=lambda query: type(query).__name__)

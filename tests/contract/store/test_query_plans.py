@@ -78,6 +78,7 @@ def every_statement():
     found = {name: held for name, held in vars(statements).items() if isinstance(held, Statement)}
     found |= {f"get {kind.__name__}": held for kind, held in statements.gets.items()}
     found |= {f"due {n}": statements.due(n) for n in (0, 1, 3)}
+    found["due without"] = statements.due(1, without=True)
     for kind, stored in STORED.items():
         hot = tuple(range(stored.hot_from, len(stored.fields)))
         found[f"update {kind.__name__}"] = statements.update(kind, hot)
@@ -122,6 +123,7 @@ def test_no_statement_walks_a_table(database, name):
     [
         ("due 1", "ix_uns_due", 3),
         ("due 3", "ix_uns_due", 3),
+        ("due without", "ix_uns_due", 3),
         ("overdue", "ix_uns_deadline", 1),
         ("dead_letters", "ix_uns_dead_letters", 1),
         ("callbacks_due", "ix_uns_callbacks", 1),

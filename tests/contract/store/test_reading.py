@@ -14,8 +14,9 @@ from kit.rows import a_copy, a_window, an_event
 from kit.stores import everything
 from uns.ports.decision import Change, Decision, Signal, SignalKind, Sweep
 from uns.ports.errors import Conflict
+from uns.ports.queries import CopiesOf, EventsOf, FollowersOf, WithKey
 from uns.ports.rows import DedupWindow, Notification
-from uns.ports.store import CopiesOf, EventsOf, FollowersOf, Plan, WithKey
+from uns.ports.store import Plan
 from uns.ports.vocabulary import Status
 
 PATIENCE = 20

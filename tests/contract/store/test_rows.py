@@ -13,8 +13,9 @@ from uns.adapters.sql.codec import STORED
 from uns.ports.decision import Change, Decision
 from uns.ports.errors import StoreUnavailable
 from uns.ports.policy import AUTHORITY, PolicyAuthority
+from uns.ports.queries import EventsOf
 from uns.ports.rows import Copy, DedupWindow, Event, Notification
-from uns.ports.store import EventsOf, Plan
+from uns.ports.store import Plan
 from uns.ports.vocabulary import Ack, Status
 
 MOVED = [

@@ -10,9 +10,10 @@ from kit.plans import applied, asked, change, got, put
 from kit.rows import an_event
 from kit.stores import everything
 from uns.ports.decision import Change, Decision, Sweep
+from uns.ports.queries import EventsOf, FollowersOf
 from uns.ports.rows import Event, Notification, Outcome
 from uns.ports.sources import Ids
-from uns.ports.store import EventsOf, FollowersOf, Plan
+from uns.ports.store import Plan
 from uns.ports.vocabulary import EventKind, Status
 
 BASE = "01890000-0000-7000-8000-abcdefabcdef"

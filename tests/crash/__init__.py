@@ -1,0 +1,3 @@
+"""
+The service, killed at work.
+"""
