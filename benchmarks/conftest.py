@@ -22,6 +22,14 @@ def paired(benchmark: Any, tmp_path: Path) -> Paired:
     return Paired(benchmark, Baseline(tmp_path), _TABLE)
 
 
+@pytest.fixture
+def table() -> list[tuple[str, ...]]:
+    """
+    The rows of the table that the run ends with.
+    """
+    return _TABLE
+
+
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """
     The table of ``benchmarks/README.md``, as measured in this run.

@@ -1,8 +1,9 @@
 """
-Runtimes on a database of their own.
+Runtimes, and services, on a database of their own.
 """
 
 from kit.runtimes import channel, clock, in_force, open_runtime, runtime, url
+from kit.web import serving, web
 from kit.webhooks import sending
 
-__all__ = ["channel", "clock", "in_force", "open_runtime", "runtime", "sending", "url"]
+__all__ = ["channel", "clock", "in_force", "open_runtime", "runtime", "sending", "serving", "url", "web"]

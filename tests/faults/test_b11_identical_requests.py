@@ -13,6 +13,7 @@ from kit.children import Noted, noted, send_the_same
 from kit.processes import children
 from kit.runtimes import PRINCIPAL, a_document
 from kit.waiting import until
+from kit.web import NOTIFICATIONS, a_body
 from uns import ChannelResult, Conflict
 
 MANY = 30
@@ -161,3 +162,25 @@ def test_a_key_is_one_principals_for_one_source(change, accepted, runtime):
 
     assert not other.idempotent_replay
     assert first.notification_id != other.notification_id
+
+
+async def test_http(serving):
+    """
+    B11: given a receiver that takes its time, when 30 clients post the same request at once, then
+    there is one id, 29 are replays answered before the receiver is done, it is called once, and a
+    hundred unrelated requests all succeed afterwards.
+    """
+    gate = Gate()
+    async with serving(work=True, adapters={"PAGER": gate}, settings={"send_wait_seconds": 20.0}) as web:
+        body = a_body(idempotency_key="k-1")
+        posted = [asyncio.ensure_future(web.post(NOTIFICATIONS, body)) for _ in range(MANY)]
+        await until(lambda: sum(task.done() for task in posted) == MANY - 1)
+        gate.open.set()
+        sent = [answer.json for answer in await asyncio.gather(*posted)]
+        others = (web.post(NOTIFICATIONS, a_body(title=f"alert {n}")) for n in range(100))
+        unrelated = [(answer.status, answer.json["status"]) for answer in await asyncio.gather(*others)]
+
+    assert 1 == len({each["notification_id"] for each in sent})
+    assert Counter({True: MANY - 1, False: 1}) == Counter(each["idempotent_replay"] for each in sent)
+    assert {(202, "DELIVERED")} == set(unrelated)
+    assert 101 == len(gate.calls)

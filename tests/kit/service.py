@@ -30,11 +30,12 @@ def served(
     *,
     log: Path | None = None,
     options: tuple[str, ...] = (),
+    end: signal.Signals = signal.SIGTERM,
 ) -> Iterator[int]:
     """
     The port of ``app`` (``module:name``), served by uvicorn in a process that has this environment.
 
-    ``log`` takes what it writes. It is told to stop at the end.
+    ``log`` takes what it writes. At the end it gets the signal ``end``.
     """
     port = free_port()
     command = [sys.executable, "-m", "uvicorn", app, "--app-dir", TESTS, f"--port={port}", *options]
@@ -46,7 +47,7 @@ def served(
             _await_health(port, process)
             yield port
         finally:
-            process.send_signal(signal.SIGTERM)
+            process.send_signal(end)
             try:
                 process.wait(STOP_SECONDS)
             except subprocess.TimeoutExpired:

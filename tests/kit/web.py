@@ -98,14 +98,6 @@ EVERY_ROLE = credentials(**{role.lower(): key for role, key in KEYS.items()})
 
 
 @pytest.fixture
-def channel() -> ScriptedChannel:
-    """
-    The adapter behind PAGER: it succeeds.
-    """
-    return ScriptedChannel()
-
-
-@pytest.fixture
 def serving(url: str, clock: ManualClock, channel: ScriptedChannel, in_force: Callable[..., Path]) -> Serving:
     """
     Serves, by default without a worker; everything goes to PAGER, ``ask.*`` wants an answer.

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from simulation.steps import Step
+from simulation.step import Step
 from uns.ports.rows import Event, Notification
 from uns.ports.vocabulary import EventKind, Status
 

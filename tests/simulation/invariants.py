@@ -5,7 +5,7 @@ What must hold once the faults have ceased and everything has come to rest.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from simulation.truth import Truth
 from simulation.watch import Watch
@@ -100,9 +100,9 @@ def _recorded(world: World, row: Notification, events: list[Event]) -> Iterator[
         yield "successes on record differ from the results on record"
 
 
-def _told(truth: Truth, events: object) -> Iterator[str]:
+def _told(truth: Truth, events: Iterable[Event]) -> Iterator[str]:
     well = {told.event_id for told in truth.told if told.went_well}
-    for event in events:  # type: ignore[attr-defined]
+    for event in events:
         if event.callback_pending and event.callback_attempts < CALLBACK_ATTEMPTS:
             yield "a callback was forgotten"
         if event.kind in _ANSWERS and not event.callback_pending and event.id not in well:

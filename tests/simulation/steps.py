@@ -1,5 +1,5 @@
 """
-What must hold after every single commit.
+What every single commit may do, and what it may not.
 
 Each function looks at one step of the ledger and yields what it finds broken. The labels are those
 of the exhaustive model of the rules where it has the same property.
@@ -7,111 +7,15 @@ of the exhaustive model of the rules where it has the same property.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-from msgspec import Struct, field
-
-from simulation.lines import Rows, component, components, failed, leading, line_end, lineage_error, live
+from simulation.lines import component, failed, line_end
+from simulation.step import UNANSWERED, Memory, Step
 from uns.core.rules.lifecycle import MOVES, Phase, phase
 from uns.core.rules.outcome import suffices
 from uns.core.rules.settle import HAND_ON_LIMIT
-from uns.ports.rows import Copy, DedupWindow, Event, Notification
+from uns.ports.rows import Notification
 from uns.ports.vocabulary import Ack, EventKind, Status
-
-Copies = Mapping[str, Mapping[str, Copy]]
-
-
-class Memory(Struct):
-    """
-    What is remembered from step to step.
-
-    Tokens of claims: ``counted`` as an attempt, ``settled``, ``lost``, ``refused`` for good by some
-    provider. ``handed_on`` counts by dedup key, from a new leader or a replay on.
-    """
-
-    counted: set[str] = field(default_factory=set)
-    settled: set[str] = field(default_factory=set)
-    lost: set[str] = field(default_factory=set)
-    refused: set[str] = field(default_factory=set)
-    handed_on: Counter[str] = field(default_factory=Counter)
-
-
-class Step(Struct):
-    """
-    The ledger around one commit: rows before and after, and what the commit wrote.
-    """
-
-    old: Rows
-    new: Rows
-    old_windows: Mapping[str, DedupWindow]
-    windows: Mapping[str, DedupWindow]
-    old_copies: Copies
-    copies: Copies
-    changes: list[tuple[Notification | None, Notification]]
-    events: list[Event]
-
-    def events_of(self, *kinds: EventKind) -> Iterator[Event]:
-        return (event for event in self.events if event.kind in kinds)
-
-
-def structure(step: Step) -> Iterator[str]:
-    """
-    One pending leader per key, nobody behind an owner that ended, every line resolves.
-    """
-    leaders: dict[str, str] = {}
-    for row in step.new.values():
-        if (error := lineage_error(step.new, row.id)) is not None:
-            yield f"P1 the lineage of a row does not resolve: {error}"
-        if row.dedup_key is not None and leading(row):
-            if row.dedup_key in leaders:
-                yield "P3 two pending leaders of one key"
-            leaders[row.dedup_key] = row.id
-        if row.dedup_owner_id is not None:
-            yield from _behind(row, step.new[row.dedup_owner_id])
-    group_of = {}
-    for group in components(step.new):
-        group_of.update({row.id: group for row in group})
-        if len(live(group)) > 1:
-            yield "P3b two live obligations in one lineage"
-        if sum(row.ack_status not in _UNANSWERED for row in group) > 1:
-            yield "P12 two terminal answers in one lineage"
-    for before, after in step.changes:
-        for target in (before.dedup_owner_id, before.dedup_successor_id) if before is not None else ():
-            if target is not None and group_of[target] is not group_of[after.id]:
-                yield "a lineage fell apart"
-
-
-def dead_letters(step: Step) -> Iterator[str]:
-    """
-    All that can be replayed of one key is one line, and it ends at the window's owner.
-    """
-    for row in step.new.values():
-        if not row.dead_letter or row.dedup_key is None:
-            continue
-        end = line_end(step.new, row.id)
-        if end.dead_letter and step.windows[row.dedup_key].owner_id != end.id:
-            yield "a dead letter can be replayed beside its window's owner"
-        if not end.dead_letter and failed(end) and not end.withdrawn:
-            yield "the end of a line was resolved, and not the whole of it"
-
-
-def windows(step: Step) -> Iterator[str]:
-    """
-    A window is owned by nobody's follower, and knows how many wait.
-    """
-    for window in step.windows.values():
-        owner = step.new.get(window.owner_id)
-        if owner is None or owner.status is Status.DEDUPLICATED or owner.dedup_owner_id is not None:
-            yield "P8 the owner of a window is a follower, or missing"
-        elif failed(owner) and owner.dedup_successor_id is not None:
-            yield "P8b the owner of a window has failed and has a successor"
-        behind = sum(
-            row.dedup_owner_id == window.owner_id and row.status is not Status.DEDUPLICATED
-            for row in step.new.values()
-        )
-        if behind != window.followers:
-            yield f"a window counts {window.followers} followers where {behind} wait"
 
 
 def acceptances(step: Step, memory: Memory) -> Iterator[str]:
@@ -140,7 +44,7 @@ def moves(step: Step, memory: Memory) -> Iterator[str]:
             yield f"no move leads from {move[0]} to {move[1]}"
         if after.cycle_attempts < 0 or after.attempts < 0:
             yield "fewer attempts than none"
-        if before is not None and before.ack_status not in _UNANSWERED and _answer(before) != _answer(after):
+        if before is not None and before.ack_status not in UNANSWERED and _answer(before) != _answer(after):
             yield "an answer changed after it was given"
 
 
@@ -264,7 +168,7 @@ def answers(step: Step, memory: Memory) -> Iterator[str]:
     """
     for before, after in step.changes:
         was = None if before is None else before.ack_status
-        if after.ack_status is was or after.ack_status in _UNANSWERED:
+        if after.ack_status is was or after.ack_status in UNANSWERED:
             continue
         told = [e for e in step.events_of(_EVENT_OF[after.ack_status]) if e.notification_id == after.id]
         if len(told) != 1:
@@ -275,10 +179,8 @@ def answers(step: Step, memory: Memory) -> Iterator[str]:
             yield "B20 the deadline did not decide between an answer and a time-out"
 
 
-EVERY_CHANGE = (structure, windows, dead_letters)
 EVERY_STEP = (acceptances, replays, moves, leases, calls_started, settlements, endings, hand_offs, answers)
 
-_UNANSWERED = (None, Ack.PENDING)
 _LIVE = (Status.PENDING, Status.DELIVERED)
 _LEGAL = {(before, after) for (before, _), afters in MOVES.items() for after in afters}
 _LEGAL.add((None, Phase.LEASED))  # accepted and claimed in one transaction
@@ -287,15 +189,6 @@ _EVENT_OF = {
     Ack.DISMISSED: EventKind.DISMISSED,
     Ack.TIMED_OUT: EventKind.TIMED_OUT,
 }
-
-
-def _behind(row: Notification, owner: Notification) -> Iterator[str]:
-    if row.status is Status.PENDING and not leading(owner):
-        yield "P4 a follower waits behind an owner that ended"
-    if row.status is Status.FAILED and owner.status is Status.DELIVERED:
-        yield "C1 a follower says FAILED although its owner was delivered"
-    if row.status is Status.DEDUPLICATED and owner.status is not Status.DELIVERED:
-        yield "a duplicate is satisfied by an owner that was not delivered"
 
 
 def _answer(row: Notification) -> tuple[object, ...]:

@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from simulation import steps
+from simulation import steps, structure
 from simulation.commits import name_of
 from simulation.counting import occurrences
 from simulation.reruns import same_again
-from simulation.steps import Memory, Step
+from simulation.step import Memory, Step
 from simulation.truth import Call, Told
 from simulation.world import LEASE, World
 from uns.adapters.memory.queries import CopiesBy
 from uns.core.rules.ack import Answer
 from uns.core.rules.callbacks import CALLBACK_ATTEMPTS
 from uns.core.rules.lease import Claim
+from uns.core.rules.lineage import onward
 from uns.ports.channel import ChannelMessage
 from uns.ports.errors import Conflict, StoreUnavailable, UnsError
 from uns.ports.queries import CopiesOfLine
@@ -115,7 +116,7 @@ class Watch:
         for check in steps.EVERY_STEP:
             self._broken(check(step, self.memory))
         if step.changes:
-            for check_change in steps.EVERY_CHANGE:
+            for check_change in structure.EVERY_CHANGE:
                 self._broken(check_change(step))
 
     def _held(self, claim: Claim) -> bool:
@@ -232,11 +233,14 @@ class Watch:
 
         @wraps(plan.run)
         def run(tx: Tx) -> Notification:
+            row = tx.get(Notification, id)
+            assert row is not None
             try:
-                return plan.run(tx)
+                answered = plan.run(tx)
+                if onward(row) is not None:
+                    self._truth.violated("a row that is not its own owner took an answer")
+                return answered
             except Conflict:
-                row = tx.get(Notification, id)
-                assert row is not None
                 asked = row.status is Status.PENDING and row.leads and row.effective.require_ack
                 if asked and tx.find(CopiesOfLine(id)):
                     self._truth.violated("P11 an answer is refused of someone who has the message")

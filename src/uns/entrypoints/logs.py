@@ -4,6 +4,7 @@ Logs: one JSON object a line on standard error, or plain text on a terminal.
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 
@@ -42,4 +43,7 @@ def _rendering() -> list[structlog.types.Processor]:
 
 
 def _json(value: object, **_: object) -> str:
-    return msgspec.json.encode(value, enc_hook=str).decode()
+    try:
+        return msgspec.json.encode(value, enc_hook=str).decode()
+    except (ValueError, OverflowError):  # a text that is not Unicode, an integer beyond 64 bits
+        return json.dumps(value, default=str)

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from kit.builders import NOW
+from kit.builders import AGENT, NOW
 from kit.channels import ScriptedChannel, SlowChannel
 from kit.runtimes import a_document
 from kit.web import ASYNC, NOTIFICATIONS, OPERATOR, PRODUCER, a_body
@@ -194,6 +194,32 @@ async def test_a_retry_with_the_same_key_is_the_same_notification(serving, chann
     assert (False, True) == (first.json["idempotent_replay"], again.json["idempotent_replay"])
     assert first.json | {"idempotent_replay": True} == again.json
     assert 1 == len(channel.calls)
+
+
+EQUIVALENT = [
+    lambda body: json.dumps(dict(reversed(body.items()))),
+    lambda body: json.dumps(body, indent=4),
+    lambda body: json.dumps(body | {"irreversible": False, "metadata": {}, "correlation_id": None}),
+    lambda body: json.dumps(body, ensure_ascii=True),
+    lambda body: json.dumps(body, ensure_ascii=False),
+    lambda body: json.dumps(body).replace(AGENT, AGENT.upper()),
+]
+
+
+async def test_an_equivalent_body_is_the_same_request(web):
+    """
+    B12: the order of keys, white space, defaults written out and the spelling of characters make no
+    other request of it; one nested value does.
+    """
+    body = a_body(idempotency_key="k", title="é", metadata={})
+    first = await web.post(NOTIFICATIONS, body, headers=ASYNC)
+    again = [await web.post(NOTIFICATIONS, way(body).encode(), headers=ASYNC) for way in EQUIVALENT]
+    other = await web.post(NOTIFICATIONS, body | {"metadata": {"a": [1]}}, headers=ASYNC)
+
+    assert {(202, first.json["notification_id"], True)} == {
+        (a.status, a.json["notification_id"], a.json["idempotent_replay"]) for a in again
+    }
+    assert 409 == other.status
 
 
 async def test_the_same_key_for_something_else_is_a_conflict(web):

@@ -25,6 +25,7 @@ metadata = sa.MetaData(
 _Seq = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 _Id = sa.String(36)
 _Digest = sa.String(64)
+_Channel = sa.String(64)
 _Name = sa.String(255)
 _Word = sa.String(32)
 
@@ -143,7 +144,7 @@ copies = sa.Table(
     "uns_copies",
     metadata,
     sa.Column("notification_id", _Id, primary_key=True),
-    sa.Column("channel", _Word, primary_key=True),
+    sa.Column("channel", _Channel, primary_key=True),
     sa.Column("ref", sa.Text),
     sa.Column("routing", sa.Text),
     sa.Column("state", _Word, nullable=False),

@@ -5,6 +5,7 @@ Taking requests in, and sending at once what can be sent at once.
 from __future__ import annotations
 
 import asyncio
+import logging
 
 from msgspec import Struct
 
@@ -14,15 +15,18 @@ from uns.core.plans.intake import Taken
 from uns.core.rules.accept import Acceptance
 from uns.core.rules.digest import content_dedup_key, fingerprint, idempotency_digest
 from uns.core.rules.intake_checks import check_producer
+from uns.core.rules.lease import Claim
 from uns.core.rules.policy import Resolver
 from uns.ports.checks import name
 from uns.ports.commits import Commits
+from uns.ports.errors import StoreUnavailable
 from uns.ports.requests import SendNotificationRequest
 from uns.ports.rows import Notification
 from uns.ports.sources import Ids
 from uns.ports.store import Plan
 
 _principal = name(255)
+_log = logging.getLogger(__name__)
 
 
 class Sent(Struct, frozen=True):
@@ -99,5 +103,14 @@ class Sender:
         )
         row = taken.accepted.row
         if taken.claim is not None:
-            row = await self._dispatcher.carry(taken.claim, leased_at) or row
+            row = await self._carried(taken.claim, leased_at) or row
         return Sent(row, taken.accepted.replayed)
+
+    async def _carried(self, claim: Claim, leased_at: float) -> Notification | None:
+        # It is accepted, whatever becomes of this attempt: the caller must hear its id, and a
+        # worker goes on once the lease has lapsed.
+        try:
+            return await self._dispatcher.carry(claim, leased_at)
+        except StoreUnavailable:
+            _log.exception("the first attempt of %s was not settled; its lease will lapse", claim.id)
+            return None

@@ -65,7 +65,13 @@ def serve(
         return _run(container, settings, listener, workers=workers, work=not no_worker)
 
 
-def init(*, as_json: AsJson = False) -> None:
+def init(
+    *,
+    allow_gaps: Annotated[
+        bool, Parameter(negative=(), help="Even if a type in use is left without a policy.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
     """
     Make the schema, or bring it up to date, and put the policies of UNS_POLICY_DIR in force.
     """
@@ -74,7 +80,7 @@ def init(*, as_json: AsJson = False) -> None:
     from uns.entrypoints.starting import put_in_force
 
     with container_of(settings, create_tables=True).runtime() as runtime:
-        loaded = put_in_force(runtime, settings)
+        loaded = put_in_force(runtime, settings, allow_gaps=allow_gaps)
     done = {
         "database": place_of(settings.database_url),
         "policy_revision": loaded.revision if loaded is not None else None,

@@ -164,7 +164,7 @@ def _copies() -> None:
     op.create_table(
         "uns_copies",
         sa.Column("notification_id", _Id, nullable=False),
-        sa.Column("channel", _Word, nullable=False),
+        sa.Column("channel", sa.String(64), nullable=False),
         sa.Column("ref", sa.Text),
         sa.Column("routing", sa.Text),
         sa.Column("state", _Word, nullable=False),

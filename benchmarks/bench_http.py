@@ -1,0 +1,76 @@
+"""
+How many notifications does the HTTP door take a second, each durable before it is answered?
+
+The baseline is an empty Litestar application that takes the same bodies over the same connections.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from kit.load import load
+from kit.paired import Paired
+from kit.service import served
+from kit.web import ASYNC, NOTIFICATIONS, a_body
+
+REQUESTS = 3000
+CONNECTIONS = 32
+QUIET = ("--no-access-log", "--log-level", "warning")
+KEY = "key"
+
+APPS = {"without a worker": "kit.idle_service:app", "with a worker inside": "uns.app:app"}
+FLOORS = {"without a worker": 0.4}
+"""Ratios to the empty application that must hold."""
+
+
+class Empty:
+    """
+    Requests a second that the empty application answers.
+    """
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self.rates: list[float] = []
+
+    def measure(self) -> None:
+        """
+        Post as many bodies as a round has, and remember the rate.
+        """
+        measured = asyncio.run(load(self._port, "/", bodies(), connections=CONNECTIONS))
+        self.rates.append(measured.rate)
+
+
+def bodies() -> Iterator[bytes]:
+    """
+    Alerts that nothing coalesces.
+    """
+    return (msgspec.json.encode(a_body(title=f"disk {n} is filling up")) for n in range(REQUESTS))
+
+
+@pytest.mark.parametrize("how", APPS)
+def test_post(how: str, benchmark: Any, table: list[tuple[str, ...]], tmp_path: Path) -> None:
+    """
+    ``Prefer: respond-async`` over 32 connections: at least 0.4 of the empty application's rate.
+    """
+    environ = {"UNS_DATABASE_URL": f"sqlite:///{tmp_path / 'uns.db'}", "UNS_API_KEY": KEY}
+    headers = ASYNC | {"Authorization": f"Bearer {KEY}"}
+    with (
+        served("kit.empty_service:app", options=QUIET) as empty,
+        served(APPS[how], environ, options=QUIET) as port,
+    ):
+
+        def post() -> None:
+            measured = asyncio.run(load(port, NOTIFICATIONS, bodies(), headers, connections=CONNECTIONS))
+            assert measured.statuses == {202: REQUESTS}
+
+        ratio = Paired(benchmark, Empty(empty), table).run(
+            f"POST {how}, beside an empty POST", post, REQUESTS
+        )
+
+    assert ratio >= FLOORS.get(how, 0)

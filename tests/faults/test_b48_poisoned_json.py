@@ -1,0 +1,216 @@
+"""
+B48: whatever a body is, the answer is a problem in strict JSON, nothing is stored, and every list and
+view still answers afterwards.
+"""
+
+import json
+import random
+
+import pytest
+
+from kit.builders import AGENT
+from kit.web import NOTIFICATIONS, OPERATOR, PRODUCER, RESPONDER, RUNTIME, a_body
+
+FIELDS = [*a_body(), "irreversible", "idempotency_key", "dedup_key", "correlation_id", "delivery_mode",
+          "require_ack", "priority", "metadata"]  # fmt: skip
+
+# What stands for a value, as bytes of JSON or of what is none.
+VALUES = [
+    b"NaN",
+    b"Infinity",
+    b"-Infinity",
+    b"1e999",
+    b"-1e999",
+    b"9" * 400,
+    b"9" * 5000,
+    b"-0",
+    b"1e400000",
+    b'"\\ud83d"',
+    b'"\\udc00\\ud800"',
+    b'"\\u0000"',
+    b'"\x00"',
+    b'"\xff"',
+    b'"\xed\xa0\x80"',
+    b'"\xf4\x90\x80\x80"',
+    b'"\xc0\x80"',
+    b'"a\\u000ab"',
+    b'"\\u202e"',
+    b"[]",
+    b"{}",
+    b"null",
+    b"true",
+    b'""',
+    b'"' + b"x" * 70_000 + b'"',
+    b"[" * 2000 + b"]" * 2000,
+    b'{"a":' * 2000 + b"1" + b"}" * 2000,
+    b'{"a":NaN}',
+    b'{"a":"\\ud83d"}',
+    b'{"\\ud83d":1}',
+    b'{"\\u0000":1}',
+    b'{"a":1,"a":2}',
+    b"[" + b"1," * 30_000 + b"1]",
+    b"//",
+    b"'x'",
+    b"",
+]
+
+BODIES = [
+    b"[]",
+    b"null",
+    b"0",
+    b'""',
+    b"{",
+    b"}",
+    b"\x00",
+    b"\xff\xfe",
+    b"NaN",
+    b'{"notification_type": NaN, "intent": NaN}',
+    b"[" * 100_000,
+    b'{"a":' * 100_000,
+    b"\xef\xbb\xbf{}",
+    b"{}" * 2,
+    b"x" * 20_000_000,
+]
+
+
+def with_value(field, value):
+    """
+    A request that is right but for one field.
+    """
+    rest = json.dumps({name: given for name, given in a_body().items() if name != field})
+    return rest.encode()[:-1] + b', "%s": %s}' % (field.encode(), value)
+
+
+def strict(answer):
+    """
+    Status and problem; ``answer.json`` takes nothing but JSON as it is defined.
+    """
+    assert answer.status < 500, answer
+    if answer.status >= 400:
+        assert "application/problem+json" == answer.headers["content-type"]
+        assert answer.status == answer.json["status"]
+        assert answer.json["code"] in {
+            "validation_error",
+            "request_entity_too_large",
+            "not_found",
+            "conflict",
+        }
+    return answer.status, answer.json
+
+
+async def everything(web):
+    """
+    Every list and view of the service.
+    """
+    views = ["/ready", f"{RUNTIME}/dead-letters", f"{RUNTIME}/callbacks"]
+    for id in web.ids:
+        views += [f"{NOTIFICATIONS}/{id}{tail}" for tail in ("", "/ack-status", "/delivery")]
+        views.append(f"{RUNTIME}/notifications/{id}")
+    return [(strict(await web.get(view)))[0] for view in views]
+
+
+@pytest.fixture
+async def poisoned(serving):
+    """
+    A service, and the ids of what it stored.
+    """
+    async with serving() as web:
+        web.ids = []
+        yield web
+        assert {200} == set(await everything(web))
+
+
+async def send(web, body, **more):
+    """
+    Status and answer; what is accepted is remembered, and sent.
+    """
+    status, told = strict(await web.post(NOTIFICATIONS, body, headers={"Prefer": "respond-async"}, **more))
+    if status == 202:
+        web.ids.append(told["notification_id"])
+        await web.runtime.run_once()
+    return status
+
+
+@pytest.mark.parametrize("field", FIELDS)
+async def test_no_value_of_any_field_is_an_error_of_ours(poisoned, field):
+    """
+    B48: 422, or 202 where the value may be; what is stored can be shown.
+    """
+    found = {value: await send(poisoned, with_value(field, value), key=PRODUCER) for value in VALUES}
+
+    assert set(found.values()) <= {202, 422}
+    assert 422 == found[b"NaN"] == found[b'"\\ud83d"'] == found[b"//"]
+
+
+@pytest.mark.parametrize("place", ["metadata", "autonomy_context"])
+async def test_nor_inside_of_one(poisoned, place):
+    """
+    B48: as deep as it may be put.
+    """
+    for value in VALUES:
+        inner = b'{"x": %s}' % value
+        if place == "autonomy_context":
+            inner = b'{"autonomy_mode": "LIVE", "agent_id": "%s", "plan_id": %s}' % (AGENT.encode(), value)
+        await send(poisoned, with_value(place, inner), key=PRODUCER)
+
+
+@pytest.mark.parametrize("body", BODIES, ids=lambda body: repr(body[:12]))
+async def test_no_body_is_an_error_of_ours(poisoned, body):
+    """
+    B48: wherever it is posted, 422 or 413, and nothing is stored of it.
+    """
+    id = await poisoned.sent(notification_type="ask.now")
+    await poisoned.runtime.run_once()
+    poisoned.ids.append(id)
+    for path, key in (
+        (NOTIFICATIONS, PRODUCER),
+        (f"{NOTIFICATIONS}/simulate", PRODUCER),
+        (f"{NOTIFICATIONS}/{id}/ack", RESPONDER),
+        (f"{NOTIFICATIONS}/{id}/dismiss", RESPONDER),
+        (f"{NOTIFICATIONS}/{id}/withdraw", PRODUCER),
+        (f"{RUNTIME}/notifications/{id}/replay", OPERATOR),
+        (f"{RUNTIME}/callbacks/{id}/rearm", OPERATOR),
+        ("/api/v1/policies/reload", OPERATOR),
+    ):
+        status, _ = strict(await poisoned.post(path, body, key=key))
+
+        assert status == (413 if len(body) > 2 * 1024 * 1024 else 422), path
+    assert "PENDING" == poisoned.runtime.get(id)["ack_status"]
+
+
+async def test_answer_metadata_is_no_way_in(poisoned):
+    """
+    B48: what may be stored can be shown, and the rest is refused.
+    """
+    for value in VALUES:
+        id = await poisoned.sent(notification_type="ask.now")
+        await poisoned.runtime.run_once()
+        poisoned.ids.append(id)
+        body = b'{"metadata": {"x": %s}}' % value
+        status, _ = strict(await poisoned.post(f"{NOTIFICATIONS}/{id}/ack", body, key=RESPONDER))
+
+        assert status in {200, 422}, value
+        assert ("ACKED" if status == 200 else "PENDING") == poisoned.runtime.get(id)["ack_status"]
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_a_body_that_was_damaged_on_its_way(poisoned, seed):
+    """
+    B48: given a body with a few bytes changed, cut or doubled, then the answer is one of ours.
+    """
+    chance = random.Random(seed)
+    whole = json.dumps(a_body(metadata={"a": [1, {"b": 'é\\"😀'}], "n": 1.5})).encode()
+    for _ in range(150):
+        body = bytearray(whole)
+        for _ in range(chance.randint(1, 4)):
+            at = chance.randrange(len(body))
+            match chance.randrange(4):
+                case 0:
+                    body[at] = chance.randrange(256)
+                case 1:
+                    del body[at : at + chance.randint(1, 9)]
+                case 2:
+                    body[at:at] = body[at : at + chance.randint(1, 40)]
+                case 3:
+                    body[at:at] = chance.choice(VALUES)[:40]
+        await send(poisoned, bytes(body), key=PRODUCER)
