@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -46,11 +47,14 @@ class Empty:
         self.rates.append(measured.rate)
 
 
+_numbers = count()
+
+
 def bodies() -> Iterator[bytes]:
     """
-    Alerts that nothing coalesces.
+    Alerts that nothing coalesces: each has another title, in every round.
     """
-    return (msgspec.json.encode(a_body(title=f"disk {n} is filling up")) for n in range(REQUESTS))
+    return (msgspec.json.encode(a_body(title=f"disk {next(_numbers)} is full")) for _ in range(REQUESTS))
 
 
 @pytest.mark.parametrize("how", APPS)

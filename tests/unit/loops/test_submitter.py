@@ -159,7 +159,7 @@ async def test_a_follower_waits_for_nothing(ledger):
     for wait in (0, 5):
         follower = await submitter.submit(a_request(), WHO, wait_seconds=wait)
 
-        assert UUID(owner.row.id) == follower.projection.obligation_owner_id
+        assert Projection(notification_id=UUID(follower.row.id)) == follower.projection
         assert (Status.PENDING, True) == (follower.row.status, follower.projection.ack_inherited)
     assert 0.0 == now()
 
@@ -233,7 +233,7 @@ async def test_a_store_that_stops_answering_does_not_undo_an_acceptance(ledger, 
     again = await submitter.submit(a_request(idempotency_key="k"), WHO, wait_seconds=wait)
 
     assert (owner.row.id, None) == (ledger.row(owner.row.id).id, owner.projection)
-    assert UUID(owner.row.id) == follower.projection.obligation_owner_id
+    assert Projection(notification_id=UUID(follower.row.id)) == follower.projection
     assert (follower.row.id, True) == (again.row.id, again.replayed)
     assert Projection(notification_id=UUID(again.row.id)) == again.projection
 

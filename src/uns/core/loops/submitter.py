@@ -20,7 +20,6 @@ from uns.core.plans import reading
 from uns.core.rules.accept import Accepted
 from uns.core.rules.lifecycle import attempted
 from uns.core.rules.lineage import onward
-from uns.core.rules.projection import behind
 from uns.ports.commits import Commits
 from uns.ports.decision import Signal, SignalKind
 from uns.ports.errors import StoreUnavailable
@@ -89,8 +88,6 @@ class Submitter:
     async def _as_accepted(self, accepted: Accepted) -> Submitted:
         if onward(accepted.row) is None:
             return Submitted(accepted.row, None, accepted.replayed)
-        if accepted.owner is not None:  # a storm of duplicates need not read each one's line
-            return Submitted(accepted.row, behind(accepted.row, accepted.owner), accepted.replayed)
         return await self._as_it_stands(accepted)
 
     async def _as_it_stands(self, accepted: Accepted) -> Submitted:

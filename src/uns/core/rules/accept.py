@@ -44,13 +44,10 @@ class Acceptance(Struct, frozen=True, kw_only=True):
 class Accepted(Struct, frozen=True):
     """
     The stored row, and whether it was there before this request.
-
-    ``owner`` is whom a new follower or duplicate stands behind, as it was at that moment.
     """
 
     row: Notification
     replayed: bool = False
-    owner: Notification | None = None
 
 
 def known(row: Notification, acceptance: Acceptance) -> Accepted:
@@ -173,7 +170,7 @@ def _behind(
     changes = [Change(None, linked)]
     if waits:
         changes.append(Change(window, replace(window, followers=window.followers + 1)))
-    return Decision(Accepted(linked, owner=owner), tuple(changes), (), (accepted, link))
+    return Decision(Accepted(linked), tuple(changes), (), (accepted, link))
 
 
 def _leading(

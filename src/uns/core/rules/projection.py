@@ -10,7 +10,7 @@ import msgspec
 
 from uns.core.rules.lineage import Lineage
 from uns.ports.replies import Projection
-from uns.ports.rows import Link, Notification
+from uns.ports.rows import Link
 from uns.ports.vocabulary import Ack, Resolution, Status
 
 
@@ -28,21 +28,6 @@ def project(id: str, links: Sequence[Link], lineage: Lineage) -> Projection:
         "ack_inherited": owner is not None and owner.id != id,
         "obligation_resolution_status": _status(lineage),
         "obligation_resolution_error": lineage.error,
-    }
-    return msgspec.convert(view, Projection)
-
-
-def behind(row: Notification, owner: Notification) -> Projection:
-    """
-    The response view of a row that stands directly behind its canonical owner.
-    """
-    view = {
-        "notification_id": row.id,
-        "ack_status": row.ack_status,
-        "obligation_owner_id": owner.id,
-        "effective_ack_status": owner.ack_status,
-        "ack_inherited": True,
-        "obligation_resolution_status": Resolution.RESOLVED,
     }
     return msgspec.convert(view, Projection)
 
