@@ -15,11 +15,9 @@ from kit.process import a_dispatcher, sources
 from kit.virtual_time import in_virtual_time
 from uns.core.loops.sender import Intake
 from uns.core.loops.submitter import POLL_SECONDS, Submitter
-from uns.core.plans import reading
 from uns.ports.decision import Signal, SignalKind
 from uns.ports.errors import Conflict, Rejected, StoreUnavailable
-from uns.ports.replies import Projection
-from uns.ports.vocabulary import Status
+from uns.ports.vocabulary import Resolution, Status
 
 WHO = "agent-7"
 COALESCING = a_policy(dedup_window_seconds=300)
@@ -159,7 +157,7 @@ async def test_a_follower_waits_for_nothing(ledger):
     for wait in (0, 5):
         follower = await submitter.submit(a_request(), WHO, wait_seconds=wait)
 
-        assert Projection(notification_id=UUID(follower.row.id)) == follower.projection
+        assert UUID(owner.row.id) == follower.projection.obligation_owner_id
         assert (Status.PENDING, True) == (follower.row.status, follower.projection.ack_inherited)
     assert 0.0 == now()
 
@@ -223,35 +221,20 @@ async def test_nobody_is_told_of_anothers_settlement(ledger):
 async def test_a_store_that_stops_answering_does_not_undo_an_acceptance(ledger, wait):
     """
     Given that it was committed, when nothing can be read any more, then the answer is the
-    acceptance; where whose obligation it is had to be read, that stays open.
+    acceptance; whose obligation a follower is stays open.
     """
     commits = Reading(ledger.store)
     submitter = a_submitter(ledger, commits, pubsub=False)
     commits.broken = True
     owner = await submitter.submit(a_request(), WHO, wait_seconds=wait)
-    follower = await submitter.submit(a_request(idempotency_key="k"), WHO, wait_seconds=wait)
-    again = await submitter.submit(a_request(idempotency_key="k"), WHO, wait_seconds=wait)
+    follower = await submitter.submit(a_request(), WHO, wait_seconds=wait)
 
     assert (owner.row.id, None) == (ledger.row(owner.row.id).id, owner.projection)
-    assert Projection(notification_id=UUID(follower.row.id)) == follower.projection
-    assert (follower.row.id, True) == (again.row.id, again.replayed)
-    assert Projection(notification_id=UUID(again.row.id)) == again.projection
-
-
-@in_virtual_time
-async def test_the_view_of_a_new_follower_is_what_reading_it_gives(ledger):
-    """
-    Given an owner that waits, that asks and that was answered, then what its followers and duplicates
-    are told of it is what the store says.
-    """
-    asking = Ledger(a_policy(require_ack=True, dedup_window_seconds=300))
-    submitter = a_submitter(asking)
-    owner = await submitter.submit(a_request(), WHO, wait_seconds=0)
-    for move in (lambda: None, lambda: asking.deliver(owner.row.id), lambda: asking.respond(owner.row.id)):
-        move()
-        told = await submitter.submit(a_request(), WHO, wait_seconds=0)
-
-        assert asking.read(reading.response(told.row.id)) == told.projection
+    assert (None, UUID(follower.row.id)) == (
+        follower.projection.obligation_resolution_status,
+        follower.projection.notification_id,
+    )
+    assert Resolution.RESOLVED is not follower.projection.obligation_resolution_status
 
 
 @in_virtual_time
