@@ -10,7 +10,7 @@ from typing import Any
 from uns.core.plans.dispatch import Concluded
 from uns.core.plans.intake import Taken
 from uns.core.rules.attempt import Go, Started
-from uns.core.rules.lease import Claim, Purpose
+from uns.core.rules.lease import Claim
 from uns.core.rules.settle import Settled
 
 Held = Callable[[Claim], bool]
@@ -43,8 +43,7 @@ def same_again(first: Any, second: Any, held: Held) -> Iterator[str]:
 def _claims(first: tuple[Any, ...], second: tuple[Any, ...], held: Held) -> Iterator[str]:
     tokens = {claim.token for claim in second if isinstance(claim, Claim)}
     for claim in first:
-        # A claim only to settle counts nothing, so nothing on record tells it again: it may lapse.
-        if not isinstance(claim, Claim) or claim.purpose is not Purpose.SEND or claim.token in tokens:
+        if not isinstance(claim, Claim) or claim.token in tokens:
             continue
         if held(claim):
             yield "R6 a claim that ran twice forgot what it had leased"

@@ -240,6 +240,7 @@ def _losing_a_lease() -> Ledger:
     late = ledger.claim(row.id)
     ledger.clock.advance(60)
     ledger.conclude(late, SLACK=True)
+    ledger.conclude(ledger.claim(row.id))
     return ledger
 
 

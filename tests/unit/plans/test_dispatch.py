@@ -156,6 +156,25 @@ def test_claiming_due_rows_again_returns_the_claims(ledger):
     assert before == contents(ledger)
 
 
+@pytest.mark.parametrize("purpose", [Purpose.EXHAUSTED, Purpose.SATISFIED])
+def test_claiming_due_rows_again_returns_those_only_to_settle(ledger, purpose):
+    """
+    Given rows of which no attempt is left, when the plan that leased them runs again, then they are
+    found, and no bearer leases a second row.
+    """
+    rows = several(ledger, 3)
+    for id in rows:
+        spend(ledger, id)
+        if purpose is Purpose.SATISFIED:
+            put_on_record(ledger, id)
+    plan = dispatch.claim_due([ledger.bearer(starts=False) for _ in range(2)], ledger.channels)
+    first, before = ledger.run(plan), contents(ledger)
+
+    assert [purpose, purpose] == [claim.purpose for claim in first]
+    assert first == ledger.run(plan)
+    assert before == contents(ledger)
+
+
 def test_claiming_again_after_a_row_was_settled_uses_no_id_twice(ledger):
     """
     Given that one of the rows was withdrawn meanwhile, when the plan runs again, then the other

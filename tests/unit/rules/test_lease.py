@@ -223,7 +223,7 @@ def test_a_success_on_record_settles_without_a_call(cycle_attempts):
     assert (Purpose.SATISFIED, ()) == (decision.reply.purpose, decision.reply.calls)
     assert (7, cycle_attempts) == (decision.reply.row.attempts, decision.reply.row.cycle_attempts)
     assert ("fresh", NOW + 60) == (decision.reply.row.lease_token, decision.reply.row.lease_until)
-    assert () == decision.events
+    assert [K.RECOVERY_STARTED] == [event.kind for event in decision.events]
 
 
 @pytest.mark.parametrize(
@@ -265,26 +265,51 @@ def test_a_spent_budget_is_only_settled(effective, spent, expected):
 
     assert expected is decision.reply.purpose
     assert (9 + counts, spent + counts) == (decision.reply.row.attempts, decision.reply.row.cycle_attempts)
-    assert bool(counts) is bool(decision.events)
+    assert [K.ATTEMPT_STARTED if counts else K.RECOVERY_STARTED] == [e.kind for e in decision.events[:1]]
+
+
+@pytest.mark.parametrize("token", [None, TOKEN])
+def test_whether_the_last_attempt_reported_back_is_told(token):
+    """
+    A budget is used up by a worker that died, or was lowered since: claim and timeline say which.
+    """
+    row = a_notification(cycle_attempts=3, attempts=7, lease_token=token, lease_until=NOW if token else 0.0)
+    decision = claim(row, (), a_bearer(), NOW)
+    (begun,) = decision.events
+    expired = token is not None
+
+    assert expired is decision.reply.interrupted
+    assert begun.details == {
+        "purpose": "EXHAUSTED",
+        "attempt": 7,
+        "cycle": 1,
+        "cycle_attempt": 3,
+        "lease_expired": expired,
+    }
 
 
 def test_resume_is_the_claim_itself():
     """
     Given a committed claim, when its plan runs again, then it replies with the same claim.
     """
-    made = claim(a_notification(), (), a_bearer(), NOW).reply
+    decision = claim(a_notification(), (), a_bearer(), NOW)
+    made = decision.reply
 
-    assert made == resume(made.row, (), a_bearer(), counted=True)
+    assert made == resume(made.row, (), a_bearer(), decision.events[0])
+    assert made == resume(made.row, (), a_bearer())
 
 
+@pytest.mark.parametrize("token", [None, TOKEN])
 @pytest.mark.parametrize("copies", [(), (a_copy(),)], ids=["exhausted", "satisfied"])
-def test_resume_of_a_claim_that_only_settles(copies):
+def test_resume_of_a_claim_that_only_settles(copies, token):
     """
     Also a claim that counted nothing is recognised as it was.
     """
-    made = claim(a_notification(cycle_attempts=3), copies, a_bearer(), NOW).reply
+    row = a_notification(cycle_attempts=3, lease_token=token, lease_until=NOW if token else 0.0)
+    decision = claim(row, copies, a_bearer(), NOW)
+    made = decision.reply
 
-    assert made == resume(made.row, copies, a_bearer(), counted=False)
+    assert made == resume(made.row, copies, a_bearer(), decision.events[0])
 
 
 def test_a_lease_given_back_gives_its_attempt_back():

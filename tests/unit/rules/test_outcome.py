@@ -208,11 +208,27 @@ def test_a_success_on_record_outweighs_a_late_failure():
     assert (("A",), ()) == (outcome.channels_succeeded, outcome.channels_failed)
 
 
-def test_an_error_of_its_own_replaces_the_channels():
+def test_a_settlement_without_a_call_builds_on_the_last_one():
     """
-    Where no call was made the settlement itself says what went wrong.
+    What earlier attempts came to stays, with the successes put on record since.
     """
-    assert "lease expired" == a_tally(a_plan()).outcome("lease expired").error_message
+    before = Outcome(channels_attempted=("B", "A"), channels_failed=("A", "B"), error_message="B: no")
+    kept = a_tally(a_plan(), on_record=("A",)).on_top_of(before, None)
+
+    assert (("A", "B"), ("A",), ("B",), "B: no") == (
+        kept.channels_attempted,
+        kept.channels_succeeded,
+        kept.channels_failed,
+        kept.error_message,
+    )
+    assert "lease expired" == a_tally(a_plan()).on_top_of(before, "lease expired").error_message
+    assert Outcome() == a_tally(a_plan()).on_top_of(Outcome(), None)
+
+
+def test_no_error_is_told_where_none_was_given():
+    """
+    Of a success, or of a channel that failed without a word.
+    """
     assert None is a_tally(a_plan(), A=OK).outcome().error_message
     assert None is a_tally(a_plan(), A=ChannelResult(False)).outcome().error_message
 

@@ -28,7 +28,7 @@ from uns.core.rules.settle import LEASE_EXPIRED, Settled, settle
 from uns.ports.channel import ChannelResult
 from uns.ports.decision import Signal, SignalKind
 from uns.ports.policy import ChannelPlan
-from uns.ports.rows import DedupWindow, DeliveryAudit, Notification
+from uns.ports.rows import DedupWindow, DeliveryAudit, Notification, Outcome
 from uns.ports.sources import Ids
 from uns.ports.vocabulary import Ack, DeliveryMode, EventKind, Require, Status
 
@@ -51,11 +51,11 @@ def a_group(row=None, waiting=0, **fields):
     return Group(leader, a_window(followers=waiting, **fields), heir, waiting)
 
 
-def settled(group, result=OK, *, now=NOW, on_record=(), purpose=Purpose.SEND, token=TOKEN):
+def settled(group, result=OK, *, now=NOW, on_record=(), purpose=Purpose.SEND, token=TOKEN, interrupted=False):
     row = group.leader
     calls = () if result is None else (Call("SLACK", result, now),)
     tally = Tally(row.effective.channels, frozenset(on_record), calls)
-    return settle(group, Claim(row, token, purpose), tally, Retry(), Stamp(IDS, now))
+    return settle(group, Claim(row, token, purpose, interrupted=interrupted), tally, Retry(), Stamp(IDS, now))
 
 
 def changed(decision, kind=Notification):
@@ -350,6 +350,27 @@ def test_best_effort_is_spent_when_paced():
     assert (Settled.FAILED, P.FAILED) == (decision.reply, phase(after(decision)))
 
 
+@pytest.mark.parametrize(
+    ("row", "waiting"),
+    [
+        (a_row_in(P.LEASED, effective=BEST_EFFORT), 0),
+        (a_row_in(P.LEASED, cycle_attempts=3, paced_since=NOW - 900), 0),
+        (a_row_in(P.LEASED, cycle_attempts=3, paced_since=NOW - 900), 2),
+    ],
+    ids=["best effort", "patience is over", "handed on"],
+)
+def test_a_paced_attempt_that_ends_says_so(row, waiting):
+    """
+    Given that no attempt can be given back, when the last one was paced, then its result says
+    ``rate_limited`` as well.
+    """
+    decision = settled(a_group(row, waiting), paced(7.0))
+
+    assert Settled.FAILED is decision.reply
+    assert decision.events[0].details["rate_limited"] is True
+    assert settled(a_group(row, waiting), FAIL).events[0].details["rate_limited"] is False
+
+
 @pytest.mark.parametrize(("asked", "due"), [(0.0, 1.0), (3599.0, 3599.0), (3600.0, 3600.0), (3601.0, 3600.0)])
 def test_retry_after_is_honoured_up_to_an_hour(asked, due):
     """
@@ -380,10 +401,40 @@ def test_an_exhausted_claim_ends(effective, spent, expected):
     Given that the last worker died, when its row is claimed again, then it ends and says why.
     """
     row = a_row_in(P.LEASED, effective=effective, cycle_attempts=spent)
-    end = after(settled(a_group(row), None, purpose=Purpose.EXHAUSTED))
+    end = after(settled(a_group(row), None, purpose=Purpose.EXHAUSTED, interrupted=True))
 
     assert (expected, LEASE_EXPIRED) == (phase(end), end.outcome.error_message)
     assert "lease expired on the final attempt" == LEASE_EXPIRED
+
+
+@pytest.mark.parametrize(("interrupted", "error"), [(True, LEASE_EXPIRED), (False, "EMAIL: 503")])
+def test_an_exhausted_claim_keeps_what_is_known(interrupted, error):
+    """
+    What earlier attempts came to stays, in the row and in the audit; their error too, unless the last
+    attempt's end is unknown.
+    """
+    plan = ChannelPlan(primary=("SLACK", "EMAIL", "SMS"), require=Require.ALL)
+    before = Outcome(
+        channels_attempted=("SLACK", "EMAIL"), channels_failed=("SLACK", "EMAIL"), error_message="EMAIL: 503"
+    )
+    row = a_row_in(P.LEASED, effective=an_effective(channels=plan), cycle_attempts=3, outcome=before)
+    decision = settled(
+        a_group(row), None, purpose=Purpose.EXHAUSTED, interrupted=interrupted, on_record=("SLACK",)
+    )
+    kept = Outcome(
+        channels_attempted=("SLACK", "EMAIL"),
+        channels_succeeded=("SLACK",),
+        channels_failed=("EMAIL",),
+        error_message=error,
+    )
+    (audit,) = [c.after for c in decision.changes if isinstance(c.after, DeliveryAudit)]
+
+    assert kept == after(decision).outcome
+    assert (kept.channels_attempted, kept.channels_failed, error) == (
+        audit.channels_attempted,
+        audit.channels_failed,
+        audit.error_message,
+    )
 
 
 @pytest.mark.parametrize("purpose", Purpose)

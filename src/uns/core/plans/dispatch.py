@@ -174,8 +174,7 @@ def _claim(
 ) -> Claim | None:
     copies = tx.find(CopiesOf(row.id)) if copies is None else copies
     if row.lease_token == bearer.token and lease.holds(row, bearer.token, tx.now):
-        counted = tx.get(Event, bearer.ids.nth(0)) is not None
-        return lease.resume(row, copies, bearer, counted=counted)
+        return lease.resume(row, copies, bearer, tx.get(Event, bearer.ids.nth(0)))
     if not lease.claimable(row, tx.now) or not lease.servable(row, channels):
         return None
     return tx.apply(lease.claim(row, copies, bearer, tx.now))

@@ -124,7 +124,7 @@ def _known(row: Notification, acceptance: Acceptance, bearer: Bearer | None) -> 
     ours = bearer is not None and not accepted.replayed and row.lease_token == bearer.token
     if bearer is None or not ours:
         return Taken(accepted)
-    return Taken(accepted, lease.resume(row, (), bearer, counted=True))
+    return Taken(accepted, lease.resume(row, (), bearer))
 
 
 def _some(key: str | None) -> tuple[str, ...]:

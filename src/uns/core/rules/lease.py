@@ -39,12 +39,15 @@ class Purpose(StrEnum):
 class Claim(Struct, frozen=True, gc=False):
     """
     A leased row. ``calls`` are the channels started with it, in the same transaction.
+
+    ``interrupted`` is for EXHAUSTED: the lease of the last attempt lapsed, so what it came to is unknown.
     """
 
     row: Notification
     token: str
     purpose: Purpose
     calls: tuple[str, ...] = ()
+    interrupted: bool = False
 
     @property
     def id(self) -> str:
@@ -104,15 +107,18 @@ def claim(row: Notification, copies: Sequence[Copy], bearer: Bearer, now: float)
     Lease a claimable ``row`` to ``bearer`` for 60 seconds.
 
     Where the successes on record suffice, or the budget of the cycle is used up (its last worker
-    died), no attempt is counted and nothing is started: the bearer is to settle.
+    died, or the budget was lowered), no attempt is counted and nothing is started: the bearer is to
+    settle.
     """
     token, stamp = bearer.token, Stamp(bearer.ids, now)
     tally = Tally(row.effective.channels, frozenset(copy.channel for copy in copies))
     leased = replace(row, lease_token=token, lease_until=now + LEASE_SECONDS)
     if tally.satisfied:
-        return Decision(Claim(leased, token, Purpose.SATISFIED), (Change(row, leased),))
+        settling = Claim(leased, token, Purpose.SATISFIED)
+        return Decision(settling, (Change(row, leased),), (), (_recovery(row, Purpose.SATISFIED, stamp),))
     if row.cycle_attempts >= bearer.retry.budget(row):
-        return Decision(Claim(leased, token, Purpose.EXHAUSTED), (Change(row, leased),))
+        settling = Claim(leased, token, Purpose.EXHAUSTED, interrupted=row.lease_token is not None)
+        return Decision(settling, (Change(row, leased),), (), (_recovery(row, Purpose.EXHAUSTED, stamp),))
     counted = replace(leased, attempts=row.attempts + 1, cycle_attempts=row.cycle_attempts + 1)
     begun = stamp.event(
         EventKind.ATTEMPT_STARTED,
@@ -127,19 +133,34 @@ def claim(row: Notification, copies: Sequence[Copy], bearer: Bearer, now: float)
     return Decision(sent, (Change(row, counted),), (), (begun, *starts(sent, sent.calls, stamp)))
 
 
-def resume(row: Notification, copies: Sequence[Copy], bearer: Bearer, *, counted: bool) -> Claim:
+def resume(row: Notification, copies: Sequence[Copy], bearer: Bearer, begun: Event | None = None) -> Claim:
     """
     The claim that ``bearer`` already holds: its first COMMIT's answer was lost.
 
     Args:
-        counted: whether the claim's own ATTEMPT_STARTED is on record.
+        begun: the event that the claim wrote; None for an attempt's.
     """
     tally = Tally(row.effective.channels, frozenset(copy.channel for copy in copies))
     if tally.satisfied:
         return Claim(row, bearer.token, Purpose.SATISFIED)
-    if counted:
+    if begun is None or begun.kind is not EventKind.RECOVERY_STARTED:
         return Claim(row, bearer.token, Purpose.SEND, tally.to_call() if bearer.starts else ())
-    return Claim(row, bearer.token, Purpose.EXHAUSTED)
+    expired = bool(begun.details["lease_expired"])
+    return Claim(row, bearer.token, Purpose.EXHAUSTED, interrupted=expired)
+
+
+def _recovery(row: Notification, purpose: Purpose, stamp: Stamp) -> Event:
+    # It explains a lease without an attempt, and tells the claim again when its plan runs twice.
+    return stamp.event(
+        EventKind.RECOVERY_STARTED,
+        row.id,
+        0,
+        purpose=purpose,
+        attempt=row.attempts,
+        cycle=row.cycle,
+        cycle_attempt=row.cycle_attempts,
+        lease_expired=row.lease_token is not None,
+    )
 
 
 def starts(claim: Claim, channels: Sequence[str], stamp: Stamp) -> tuple[Event, ...]:

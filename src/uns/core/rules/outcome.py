@@ -90,9 +90,23 @@ class Tally(Struct, frozen=True, gc=False):
             return ()
         return tuple(c for c in self.plan.fallback if c not in succeeded)
 
-    def outcome(self, error: str | None = None) -> Outcome:
+    def on_top_of(self, before: Outcome, error: str | None) -> Outcome:
         """
-        The stored form. ``error`` replaces the channels' own when given.
+        What ``before`` says, with the successes on record, for a settlement that called nobody.
+
+        ``error``, when given, replaces its own.
+        """
+        order, succeeded = self.plan.primary + self.plan.fallback, self.succeeded
+        return Outcome(
+            channels_attempted=tuple(c for c in order if c in before.channels_attempted or c in succeeded),
+            channels_succeeded=tuple(c for c in order if c in succeeded),
+            channels_failed=tuple(c for c in before.channels_failed if c not in succeeded),
+            error_message=error or before.error_message,
+        )
+
+    def outcome(self) -> Outcome:
+        """
+        The stored form.
         """
         succeeded = self.succeeded
         order = self.plan.primary + self.plan.fallback
@@ -105,7 +119,7 @@ class Tally(Struct, frozen=True, gc=False):
             channels_attempted=tuple(c for c in order if c in called or c in succeeded),
             channels_succeeded=tuple(c for c in order if c in succeeded),
             channels_failed=tuple(c for c in order if c in failures and c not in succeeded),
-            error_message=error or "; ".join(texts) or None,
+            error_message="; ".join(texts) or None,
         )
 
 

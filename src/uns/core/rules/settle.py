@@ -65,8 +65,10 @@ def settle(group: Group, claim: Claim, tally: Tally, retry: Retry, stamp: Stamp)
     if row.guaranteed and not tally.hopeless and (spent.gave_back or spent.attempts < retry.budget(row)):
         wait = retry.delay(row.cycle_attempts, retry_after=tally.retry_after or _patience(spent, stamp.now))
         return _back_off(row, spent, tally, stamp.now + wait, stamp)
-    error = LEASE_EXPIRED if claim.purpose is Purpose.EXHAUSTED else None
-    return fail(group, tally.outcome(error), stamp)
+    if claim.purpose is Purpose.EXHAUSTED:
+        error = LEASE_EXPIRED if claim.interrupted else None
+        return fail(group, tally.on_top_of(row.outcome or Outcome(), error), stamp)
+    return fail(group, tally.outcome(), stamp, paced=tally.paced)
 
 
 def delivered(row: Notification, outcome: Outcome, now: float) -> Notification:
@@ -102,21 +104,23 @@ def satisfy(
     return Decision(Settled.DELIVERED, tuple(changes), sweeps, (_result(after, stamp, by=by),), signals)
 
 
-def fail(group: Group, outcome: Outcome, stamp: Stamp) -> Decision[Settled]:
+def fail(group: Group, outcome: Outcome, stamp: Stamp, *, paced: bool = False) -> Decision[Settled]:
     """
     The leader failed for good: the first follower inherits, or all of them end with it.
 
     A generation is handed on at most three times, so that a storm against a dead provider stays
     linear.
+
+    Args:
+        paced: whether every call of the last attempt was paced by its provider.
     """
     row, window = group.leader, group.window
     after = replace(_freed(row), status=Status.FAILED, outcome=outcome, dead_letter=row.guaranteed)
     if group.heir is not None and window is not None and window.handed_on < HAND_ON_LIMIT:
-        return _handed_on(group, window, group.heir, after, stamp)
-    ended = end(group, after, stamp)
-    return Decision(
-        ended.reply, ended.changes, ended.sweeps, (_result(after, stamp), *ended.events), ended.signals
-    )
+        failed = _handed_on(group, window, group.heir, after, stamp)
+    else:
+        failed = end(group, after, stamp)
+    return replace(failed, events=(_result(after, stamp, rate_limited=paced), *failed.events))
 
 
 def end(group: Group, after: Notification, stamp: Stamp) -> Decision[Settled]:
@@ -148,7 +152,6 @@ def _handed_on(
     moved = replace(window, owner_id=heir.id, handed_on=window.handed_on + 1, followers=group.waiting - 1)
     link = {"previous_owner_id": after.id, "owner_id": heir.id, "generation": after.dedup_generation}
     events = (
-        _result(after, stamp),
         stamp.event(
             EventKind.OBLIGATION_HANDED_OFF,
             after.id,
