@@ -40,6 +40,8 @@ SAME = {
     "another escape": BODY.replace("/", "\\/"),
     "a number in another form": BODY.replace("2.5", "2.50"),
     "an exponent": BODY.replace("2.5", "25e-1"),
+    "a whole number with its fraction": BODY.replace("[1,", "[1.0,"),
+    "a whole number as an exponent": BODY.replace("[1,", "[1e0,"),
     "the id in capitals": BODY.replace(AGENT, AGENT.upper()),
 }
 OTHER = {

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from uuid import UUID
 
 from uns.entrypoints.sdk import Runtime
@@ -30,7 +31,8 @@ class Client:
         """
         What a request would resolve to. No side effects.
         """
-        return self._runtime.simulate(request, principal=self._principal)
+        # Aside: it reads the policies in force, and a busy database takes its time.
+        return await asyncio.to_thread(self._runtime.simulate, request, principal=self._principal)
 
     async def send(self, request: SendNotificationRequest) -> SendNotificationResponse:
         """

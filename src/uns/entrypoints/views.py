@@ -25,10 +25,8 @@ from uns.ports.replies import (
     SendNotificationResponse,
     SimulationResponse,
 )
-from uns.ports.rows import DeliveryAudit, Event, Notification, Outcome
+from uns.ports.rows import DeliveryAudit, Event, Notification
 from uns.ports.vocabulary import Resolution, Status
-
-_NO_OUTCOME = Outcome()
 
 
 def instant(seconds: float) -> datetime:
@@ -60,7 +58,7 @@ def sent(row: Notification, projection: Projection | None, *, replayed: bool) ->
     """
     The reply to a request: the stored row and whose obligation it is (None: its own).
     """
-    outcome = row.outcome or _NO_OUTCOME
+    outcome = row.outcome
     projection = projection or own_projection(row)
     return SendNotificationResponse(
         notification_id=projection.notification_id,
@@ -102,7 +100,7 @@ def status(view: View) -> NotificationStatus:
 
 
 def _delivery(row: Notification) -> dict[str, Any]:
-    return msgspec.structs.asdict(row.outcome or _NO_OUTCOME) | {
+    return msgspec.structs.asdict(row.outcome) | {
         "status": row.status,
         "attempts": row.attempts,
         "dead_letter": row.dead_letter,
@@ -234,7 +232,7 @@ def _json(text: str) -> dict[str, Any]:
 
 
 def _message(row: Notification) -> str:
-    failure = row.outcome.error_message if row.outcome is not None else None
+    failure = row.outcome.error_message
     match row.status:
         case Status.DELIVERED:
             return "delivered"

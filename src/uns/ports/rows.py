@@ -40,6 +40,10 @@ class Outcome(Struct, frozen=True, gc=False, kw_only=True):
     error_message: str | None = None
 
 
+NOTHING_YET = Outcome()
+"""Of what was never attempted."""
+
+
 class Notification(Struct, frozen=True, gc=False, kw_only=True):
     """
     One accepted obligation (``uns_notifications``). The first block never changes.
@@ -69,7 +73,7 @@ class Notification(Struct, frozen=True, gc=False, kw_only=True):
     escalation_of: str | None = None
 
     status: Status = Status.PENDING
-    outcome: Outcome | None = None
+    outcome: Outcome = NOTHING_YET
     attempts: int = 0
     cycle: int = 1
     cycle_attempts: int = 0

@@ -14,13 +14,16 @@ from uns.ports.decision import Change, Decision
 from uns.ports.errors import StoreUnavailable
 from uns.ports.policy import AUTHORITY, PolicyAuthority
 from uns.ports.queries import EventsOf
-from uns.ports.rows import Copy, DedupWindow, Event, Notification
+from uns.ports.rows import NOTHING_YET, Copy, DedupWindow, Event, Notification
 from uns.ports.store import Plan
 from uns.ports.vocabulary import Ack, Status
 
 MOVED = [
     (a_notification(), {"status": Status.DELIVERED, "attempts": 1, "lease_token": "t"}),
-    (a_full_notification(), {"outcome": None, "ack_status": None, "dead_letter": False, "deadline": None}),
+    (
+        a_full_notification(),
+        {"outcome": NOTHING_YET, "ack_status": None, "dead_letter": False, "deadline": None},
+    ),
     (a_notification(), {"response_metadata": "{}", "ack_status": Ack.ACKED}),
     (a_window(), {"owner_id": "n2", "followers": 3, "until": NOW + 0.5}),
     (an_event(), {"callback_pending": True, "callback_token": "t", "callback_until": NOW}),

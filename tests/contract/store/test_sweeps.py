@@ -113,6 +113,7 @@ def test_each_row_gets_its_event_in_acceptance_order(run, store):
             kind=EventKind.DEDUP_SATISFIED,
             at=NOW + 5,
             payload='{"owner_id":"n1"}',
+            callback_until=SATISFY.at,
         )
         for n, id in enumerate("bcad")
     ] == told

@@ -14,6 +14,7 @@ from kit.virtual_time import in_virtual_time, until
 from uns.core.loops.courier import Courier
 from uns.core.loops.insist import Insistent
 from uns.core.plans import callbacks
+from uns.ports.errors import StoreUnavailable
 from uns.ports.rows import Event
 from uns.ports.vocabulary import Ack, EventKind
 
@@ -183,6 +184,64 @@ async def test_a_callback_has_ten_seconds(ledger, seconds, done, stubborn):
 
     assert (not done, 1, None if done else "no answer within 10 s") == outbox(ledger, id)
     assert NOW + min(seconds, 10.0) == ledger.clock.now()
+
+
+@in_virtual_time
+async def test_a_call_that_overran_keeps_its_slot(ledger):
+    """
+    Given calls that refuse to end, when more is due, then no more is called at once than there are
+    slots, until they return.
+    """
+    answered(ledger, 5)
+    callback = Callback(seconds=15.0, stubborn=True)
+    courier = a_courier(ledger, callback)
+    tried = [await courier.deliver(3)]
+    tried.append(await courier.deliver(3))
+    await asyncio.sleep(5.001)
+    tried.append(await courier.deliver(3))
+
+    assert [3, 0, 3] == tried
+    assert 3 == callback.most
+
+
+@in_virtual_time
+async def test_an_outcome_is_recorded_whatever_becomes_of_the_others(ledger):
+    """
+    Given that one settlement is not answered, then the others, that take longer, are recorded before
+    the fault is told.
+    """
+    ids = answered(ledger, 3)
+    seconds = iter([1.0, 2.0, 3.0])
+
+    async def callback(event):
+        await asyncio.sleep(next(seconds))
+
+    with pytest.raises(StoreUnavailable):
+        await a_courier(ledger, callback, LossyCommits(ledger.store, 2)).deliver()
+
+    assert [(False, 1, None)] * 3 == [outbox(ledger, id) for id in ids]
+
+
+@pytest.mark.parametrize(
+    ("claiming", "called", "error"),
+    [
+        (14.999, 1, "no answer within 10 s"),
+        (24.0, 1, "no answer within 1 s"),
+        (25.0, 0, "attempt did not report back"),
+        (25.001, 0, "attempt did not report back"),
+    ],
+)
+@in_virtual_time
+async def test_what_the_claim_took_comes_off_the_call(ledger, claiming, called, error):
+    """
+    Given a database that answers late, then no call outlasts its lease less what settling takes.
+    """
+    (id,) = answered(ledger)
+    callback = Callback(seconds=60.0)
+    tried = await a_courier(ledger, callback, InlineCommits(ledger.store, answer_seconds=claiming)).deliver()
+
+    assert called == tried == len(callback.told)
+    assert error == outbox(ledger, id)[2]
 
 
 @in_virtual_time

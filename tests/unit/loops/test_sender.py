@@ -7,7 +7,7 @@ import pytest
 
 from kit.builders import NOW, a_policy, a_request, put_in_force
 from kit.channels import ScriptedChannel, SlowChannel
-from kit.commits import Crash, HookedCommits, LossyCommits, MortalCommits
+from kit.commits import Crash, HookedCommits, InlineCommits, LossyCommits, MortalCommits
 from kit.ledger import Ledger, paced, refused
 from kit.process import a_dispatcher, a_sender, sources
 from kit.virtual_time import in_virtual_time
@@ -16,7 +16,7 @@ from uns.core.loops.sender import Intake
 from uns.core.rules.digest import content_dedup_key, fingerprint, idempotency_digest
 from uns.core.rules.lifecycle import Phase, phase
 from uns.ports.channel import ChannelResult
-from uns.ports.errors import Conflict, NoPolicy, Rejected
+from uns.ports.errors import Conflict, NoPolicy, Rejected, StoreUnavailable
 from uns.ports.policy import ChannelPlan
 from uns.ports.rows import Notification
 from uns.ports.vocabulary import EventKind, Status
@@ -52,6 +52,36 @@ async def test_a_request_is_delivered_in_two_transactions(ledger):
         K.CHANNEL_ATTEMPT_RESULT,
         K.DELIVERY_RESULT,
     ] == ledger.kinds(done.row.id)
+
+
+@in_virtual_time
+async def test_what_is_accepted_is_told_though_its_first_attempt_is_not_settled(ledger, caplog):
+    """
+    Given a store that no longer answers once the request is accepted, then the caller has its id,
+    the log says so, and a worker goes on once the lease has lapsed.
+    """
+    done = await sent(ledger, MortalAnswers(ledger.store))
+
+    assert (Status.PENDING, False) == (done.row.status, done.replayed)
+    assert f"the first attempt of {done.row.id} was not settled" in caplog.text
+    ledger.clock.advance(60)
+    assert [done.row.id] == [claim.id for claim in ledger.claim_due(9)]
+
+
+class MortalAnswers(InlineCommits):
+    """
+    Commits of a store that takes one plan, and then none.
+    """
+
+    def __init__(self, store):
+        super().__init__(store)
+        self._taken = False
+
+    async def run(self, plan):
+        if self._taken:
+            raise StoreUnavailable
+        self._taken = True
+        return await super().run(plan)
 
 
 @pytest.mark.parametrize(

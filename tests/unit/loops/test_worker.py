@@ -289,7 +289,8 @@ async def test_a_failing_loop_does_not_stop_the_others(ledger, caplog):
         await asyncio.sleep(1)
         assert 0 == beat.failures_in_row
 
-    assert {"the dispatch loop failed"} == {record.getMessage() for record in caplog.records}
+    told = {(record.getMessage(), bool(record.exc_info)) for record in caplog.records}
+    assert {(f"the dispatch loop failed: {beat.last_error}", False)} == told
 
 
 @pytest.mark.parametrize("broken", ["dispatch", "expiry", "callback"])

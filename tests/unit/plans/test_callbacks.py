@@ -167,6 +167,20 @@ def test_claiming_again_in_a_crowd_uses_no_token_twice(ledger):
     assert before == contents(ledger)
 
 
+@pytest.mark.parametrize(("after", "held"), [(29.999, True), (30.0, False), (30.001, False)])
+def test_claiming_again_when_the_lease_has_ended(ledger, after, held):
+    """
+    Given that the answer came no sooner than the lease ended, when the plan runs again, then the
+    event is left to others: one of them may be calling.
+    """
+    ledger.put(an_event("a"))
+    plan = callbacks.claim(["t1"])
+    ledger.run(plan)
+    ledger.clock.advance(after)
+
+    assert held is bool(ledger.run(plan))
+
+
 def test_claiming_again_fills_the_tokens_that_are_free(ledger):
     """
     What became due since goes to the tokens that have leased nothing.

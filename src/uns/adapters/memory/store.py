@@ -214,4 +214,11 @@ def _swept(row: Notification, sweep: Sweep) -> Notification:
 
 def _sweep_event(row: Notification, sweep: Sweep, id: str) -> Event:
     assert sweep.event is not None  # noqa: S101 - narrows for the type checker
-    return Event(id=id, notification_id=row.id, kind=sweep.event, at=sweep.at, payload=sweep.payload)
+    return Event(
+        id=id,
+        notification_id=row.id,
+        kind=sweep.event,
+        at=sweep.at,
+        payload=sweep.payload,
+        callback_until=sweep.at,
+    )

@@ -128,8 +128,7 @@ def _to_field(hint: Any) -> Converter | None:
 
 
 def _is_json(hint: Any) -> bool:
-    kinds = get_args(hint) or (hint,)
-    return Outcome in kinds or hint is Effective or hint == tuple[str, ...]
+    return hint in (Outcome, Effective, tuple[str, ...])
 
 
 def _word(hint: Any) -> type[StrEnum] | None:
@@ -139,11 +138,11 @@ def _word(hint: Any) -> type[StrEnum] | None:
 
 def _json_reader(hint: Any) -> Converter:
     decode = msgspec.json.Decoder(hint).decode
-    spoilt = _SPOILT if Outcome in get_args(hint) else ()
+    spoilt = _SPOILT if hint is Outcome else ()
 
-    def read(text: str | None) -> Any:
+    def read(text: str) -> Any:
         try:
-            return None if text is None else decode(text)
+            return decode(text)
         except msgspec.MsgspecError:
             return spoilt
 
@@ -154,8 +153,8 @@ def _text_of(word: StrEnum | None) -> str | None:
     return None if word is None else str(word)
 
 
-def _json_text(value: Any) -> str | None:
-    return None if value is None else msgspec.json.encode(value).decode()
+def _json_text(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
 
 
 class _Effectives:

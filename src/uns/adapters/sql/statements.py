@@ -266,7 +266,7 @@ class Statements:
                 _at("at"),
                 _p("payload"),
                 sa.false(),
-                sa.literal_column("0.0"),
+                _at("at"),
                 sa.literal_column("0"),
             )
             .where(behind)

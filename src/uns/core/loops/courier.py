@@ -9,18 +9,22 @@ from typing import Any
 
 from uns.core.loops.caller import storable_text
 from uns.core.plans import callbacks as plans
+from uns.core.rules.callbacks import CALLBACK_LEASE_SECONDS
 from uns.ports.callback import Callback
 from uns.ports.commits import Commits
 from uns.ports.rows import Event
 from uns.ports.sources import NewId
 
 CALLBACK_SECONDS = 10.0
+RESERVE_SECONDS = 5.0
+"""What is left of a lease for settling."""
+
 BATCH = 20
 
 
 class Courier:
     """
-    Calls the callback for due events, never more at once than it has claimed.
+    Calls the callback for due events, never more at once than there are slots.
     """
 
     def __init__(self, commits: Commits, callback: Callback, new_id: NewId) -> None:
@@ -32,17 +36,30 @@ class Courier:
     async def deliver(self, limit: int = BATCH) -> int:
         """
         Deliver one batch of due callbacks; how many were tried.
+
+        Calls that overran their limit take up slots until they return.
         """
-        tokens = [self._new_id() for _ in range(limit)]
+        tokens = [self._new_id() for _ in range(limit - len(self._overdue))]
+        if not tokens:
+            return 0
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + CALLBACK_LEASE_SECONDS - RESERVE_SECONDS
         claimed = await self._commits.run(plans.claim(tokens))
-        await asyncio.gather(*(self._one(event) for event in claimed))
+        left = ends - loop.time()
+        if left <= 0:
+            return 0  # the claim took as long as its leases last: they lapse, and another one calls
+        calls = (self._one(event, min(left, CALLBACK_SECONDS)) for event in claimed)
+        # Every outcome is recorded, whatever became of the others.
+        for outcome in await asyncio.gather(*calls, return_exceptions=True):
+            if isinstance(outcome, BaseException):
+                raise outcome
         return len(claimed)
 
-    async def _one(self, event: Event) -> None:
-        error = await self._bounded(event)
+    async def _one(self, event: Event, seconds: float) -> None:
+        error = await self._bounded(event, seconds)
         await self._commits.run(plans.settle(event.id, token=event.callback_token or "", error=error))
 
-    async def _bounded(self, event: Event) -> str | None:
+    async def _bounded(self, event: Event, seconds: float) -> str | None:
         """
         What went wrong, if anything did.
 
@@ -50,7 +67,7 @@ class Courier:
         """
         call = asyncio.ensure_future(self._called(event))
         try:
-            done, _ = await asyncio.wait({call}, timeout=CALLBACK_SECONDS)
+            done, _ = await asyncio.wait({call}, timeout=seconds)
         except asyncio.CancelledError:
             call.cancel()
             raise
@@ -59,7 +76,7 @@ class Courier:
         self._overdue.add(call)
         call.add_done_callback(self._overdue.discard)
         call.cancel()
-        return f"no answer within {CALLBACK_SECONDS:g} s"
+        return f"no answer within {seconds:g} s"
 
     async def _called(self, event: Event) -> str | None:
         try:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from uuid import UUID
 
 from msgspec import Struct
 
@@ -20,6 +19,7 @@ from uns.core.plans import reading
 from uns.core.rules.accept import Accepted
 from uns.core.rules.lifecycle import attempted
 from uns.core.rules.lineage import onward
+from uns.core.rules.projection import unread
 from uns.ports.commits import Commits
 from uns.ports.decision import Signal, SignalKind
 from uns.ports.errors import StoreUnavailable
@@ -95,8 +95,7 @@ class Submitter:
         try:
             view = await self._commits.read(reading.view(row.id))
         except StoreUnavailable:
-            unresolved = Projection(notification_id=UUID(row.id), ack_status=row.ack_status)
-            return Submitted(row, None if onward(row) is None else unresolved, accepted.replayed)
+            return Submitted(row, None if onward(row) is None else unread(row), accepted.replayed)
         return Submitted(view.row, view.projection, accepted.replayed)
 
     async def _first_settlement(self, id: str, settled: asyncio.Event, seconds: float) -> None:

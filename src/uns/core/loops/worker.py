@@ -21,7 +21,7 @@ from uns.core.plans.response import SWEEP_LIMIT
 from uns.core.rules.lease import Claim
 from uns.core.rules.room import SHARE, Room, fits
 from uns.ports.decision import Signal, SignalKind
-from uns.ports.errors import Closed
+from uns.ports.errors import Closed, StoreUnavailable
 from uns.ports.pubsub import PubSub
 
 STUCK_SECONDS = 60.0
@@ -154,7 +154,9 @@ class Worker:
             # One bad round must not end the loop: the next may well go through.
             beat.failures_in_row += 1
             beat.last_error = f"{type(error).__name__}: {error}"
-            _log.exception("the %s loop failed", beat.name)
+            # Why the store does not answer, its own line says; a stack for each round would bury it.
+            unforeseen = None if isinstance(error, StoreUnavailable) else error
+            _log.error("the %s loop failed: %s", beat.name, beat.last_error, exc_info=unforeseen)
             return False
         beat.failures_in_row = 0
         return more

@@ -21,10 +21,11 @@ def claim(tokens: Sequence[str]) -> Plan[tuple[Event, ...]]:
     def run(tx: Tx) -> tuple[Event, ...]:
         # Nothing is due with fewer than 0 attempts: only what an earlier run of this plan leased.
         leased_before = tx.find(CallbacksDue(0, len(tokens), tuple(tokens)))
-        held = {event.callback_token: event for event in leased_before}
+        held = {event.callback_token for event in leased_before}
         due = tx.find(CallbacksDue(rules.CALLBACK_ATTEMPTS, len(tokens)))
         free = iter([token for token in tokens if token not in held])
-        claimed: list[Event] = list(leased_before)
+        # One whose lease has ended since may be somebody else's to call.
+        claimed = [event for event in leased_before if event.callback_until > tx.now]
         for event in due:
             if event.callback_token in held or (token := next(free, None)) is None:
                 continue

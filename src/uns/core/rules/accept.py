@@ -130,6 +130,7 @@ def accept(
         kind=EventKind.ACCEPTED,
         at=stamp.now,
         payload=resolved.accepted_json,
+        callback_until=stamp.now,
     )
     if row.dedup_key is None:
         due = (Signal(SignalKind.DUE, row.id),)

@@ -126,7 +126,6 @@ def _answered(row: Notification, answer: Answer, stamp: Stamp) -> Decision[Notif
             metadata=Raw((answer.metadata or "{}").encode()),
         ),
         callback_pending=wanted,
-        callback_until=stamp.now,
     )
     audit = AckAudit(
         id=stamp.ids.nth(AUDIT_ID),

@@ -2,19 +2,22 @@
 Digests: by what the ledger recognises a request, a retry and an obligation.
 
 Digests are stored and compared for years, so they hash what was meant, never how it was written:
-canonical JSON, in which key order, white space, escapes and omitted defaults are gone. All are
-64 lower-case hexadecimal digits of SHA-256. The vectors in the tests hold them still.
+canonical JSON, in which key order, white space, escapes, omitted defaults and the fraction of whole
+numbers are gone. All are 64 lower-case hexadecimal digits of SHA-256. The vectors in the tests hold
+them still.
 """
 
 from __future__ import annotations
 
 from hashlib import sha256
+from typing import Any
 
 import msgspec
 
 from uns.ports.requests import SendNotificationRequest
 
 _FORM = 1
+_EXACT = 2.0**53
 _FIELDS = SendNotificationRequest.__struct_fields__
 _encode = msgspec.json.Encoder(order="sorted").encode
 
@@ -38,6 +41,7 @@ def fingerprint(request: SendNotificationRequest) -> str:
     would be a conflict.
     """
     fields = {name: getattr(request, name) for name in _FIELDS}  # a door's subclass may have more
+    fields["metadata"] = _whole(request.metadata)
     return _digest({"form": _FORM, "request": fields})
 
 
@@ -75,6 +79,17 @@ def dedup_digest(principal: str, source: str, dedup_key: str, effective_hash: st
     The stored ``dedup_key``: who coalesces with whom, under which settings.
     """
     return _digest([principal, source, dedup_key, effective_hash])
+
+
+def _whole(value: Any) -> Any:
+    # 1 and 1.0 are one number in JSON (RFC 8785, section 3.2.2.3), and a retry may come from a client
+    # that writes the other: whole numbers count without their fraction, as far as a double is exact.
+    if isinstance(value, dict):
+        return {key: _whole(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_whole(part) for part in value]
+    whole = isinstance(value, float) and abs(value) < _EXACT and value.is_integer()
+    return int(value) if whole else value
 
 
 def _digest(obj: object) -> str:

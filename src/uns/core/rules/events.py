@@ -46,6 +46,7 @@ class Stamp(Struct, frozen=True, gc=False):
             kind=kind,
             at=self.now,
             payload=encoded(payload),
+            callback_until=self.now,
         )
 
     def part(self, number: int) -> Stamp:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from uns.ports.rows import Notification
+from uns.ports.rows import NOTHING_YET, Notification
 from uns.ports.vocabulary import Ack, Status
 
 
@@ -103,7 +103,7 @@ def attempted(row: Notification) -> bool:
     """
     Whether ``row`` has been settled once, or is nothing that a worker will attempt.
     """
-    return row.status is not Status.PENDING or not row.leads or row.outcome is not None
+    return row.status is not Status.PENDING or not row.leads or row.outcome != NOTHING_YET
 
 
 def _answered(row: Notification) -> Phase:

@@ -10,7 +10,7 @@ import msgspec
 
 from uns.core.rules.lineage import Lineage
 from uns.ports.replies import Projection
-from uns.ports.rows import Link
+from uns.ports.rows import Link, Notification
 from uns.ports.vocabulary import Ack, Resolution, Status
 
 
@@ -30,6 +30,13 @@ def project(id: str, links: Sequence[Link], lineage: Lineage) -> Projection:
         "obligation_resolution_error": lineage.error,
     }
     return msgspec.convert(view, Projection)
+
+
+def unread(row: Notification) -> Projection:
+    """
+    The response view of a row whose line could not be read: whose obligation it is stays open.
+    """
+    return msgspec.convert({"notification_id": row.id, "ack_status": row.ack_status}, Projection)
 
 
 def final(lineage: Lineage) -> bool:

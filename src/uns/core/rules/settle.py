@@ -67,7 +67,7 @@ def settle(group: Group, claim: Claim, tally: Tally, retry: Retry, stamp: Stamp)
         return _back_off(row, spent, tally, stamp.now + wait, stamp)
     if claim.purpose is Purpose.EXHAUSTED:
         error = LEASE_EXPIRED if claim.interrupted else None
-        return fail(group, tally.on_top_of(row.outcome or Outcome(), error), stamp)
+        return fail(group, tally.on_top_of(row.outcome, error), stamp)
     return fail(group, tally.outcome(), stamp, paced=tally.paced)
 
 
@@ -238,7 +238,7 @@ def _result(
 
 
 def _audited(after: Notification, stamp: Stamp) -> Change:
-    outcome = after.outcome or Outcome()
+    outcome = after.outcome
     return Change(
         None,
         DeliveryAudit(

@@ -13,7 +13,7 @@ from uns.core.rules.followers import Group
 from uns.core.rules.settle import end
 from uns.ports.decision import Decision, Signal, SignalKind
 from uns.ports.errors import Conflict
-from uns.ports.rows import Notification, Outcome
+from uns.ports.rows import Notification
 from uns.ports.vocabulary import Ack, EventKind, Status
 
 WITHDRAWN = "withdrawn"
@@ -47,7 +47,7 @@ def withdraw(group: Group, *, actor: str, callback: bool, stamp: Stamp) -> Decis
     after = replace(
         row,
         status=Status.FAILED,
-        outcome=_outcome(row),
+        outcome=replace(row.outcome, error_message=WITHDRAWN),
         withdrawn=True,
         lease_token=None,
         lease_until=0.0,
@@ -55,8 +55,3 @@ def withdraw(group: Group, *, actor: str, callback: bool, stamp: Stamp) -> Decis
     failed = end(group, after, stamp)
     signals = (*failed.signals, Signal(SignalKind.ANSWERED, row.id))
     return Decision(after, failed.changes, failed.sweeps, (*failed.events, told), signals)
-
-
-def _outcome(row: Notification) -> Outcome:
-    so_far = row.outcome or Outcome()
-    return replace(so_far, error_message=WITHDRAWN)

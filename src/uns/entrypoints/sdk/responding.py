@@ -12,9 +12,11 @@ from uns.core.loops.waiter import wait_for_answer
 from uns.core.plans import reading, response
 from uns.core.rules.ack import Answer
 from uns.core.rules.lineage import onward
+from uns.core.rules.projection import unread
 from uns.entrypoints import views
 from uns.entrypoints.sdk.face import Face, Id, known, named
 from uns.ports.checks import json_object
+from uns.ports.errors import StoreUnavailable
 from uns.ports.replies import AckResponse, Projection, SendNotificationResponse
 from uns.ports.rows import Notification
 from uns.ports.vocabulary import Ack
@@ -96,9 +98,13 @@ class Responding(Face):
         return await wait_for_answer(known(notification_id), ledger.insistent, ledger.pubsub, timeout)
 
     def _sent(self, row: Notification, *, replayed: bool) -> SendNotificationResponse:
-        if onward(row) is None:
-            return views.sent(row, views.own_projection(row), replayed=replayed)
-        return views.sent(row, self._read(reading.response(row.id)), replayed=replayed)
+        projection = None
+        if onward(row) is not None:
+            try:
+                projection = self._read(reading.response(row.id))
+            except StoreUnavailable:  # it is accepted, all the same: the caller must hear its id
+                projection = unread(row)
+        return views.sent(row, projection, replayed=replayed)
 
 
 def _metadata(value: dict[str, Any] | None) -> str | None:

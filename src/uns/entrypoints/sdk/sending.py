@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 
 from uns.core.loops.worker import Worker
-from uns.core.plans import intake, reading, response
+from uns.core.plans import intake, response
 from uns.core.rules.lineage import onward
 from uns.entrypoints import views
 from uns.entrypoints.sdk.face import Id, id_of
@@ -43,9 +43,8 @@ class Sending(Responding):
         """
         done = await self._ledger.sender.send(request, principal)
         if onward(done.row) is None:
-            return views.sent(done.row, views.own_projection(done.row), replayed=done.replayed)
-        projection = await self._ledger.insistent.read(reading.response(done.row.id))
-        return views.sent(done.row, projection, replayed=done.replayed)
+            return views.sent(done.row, None, replayed=done.replayed)
+        return await asyncio.to_thread(self._sent, done.row, replayed=done.replayed)
 
     def simulate(self, request: SendNotificationRequest, *, principal: str) -> SimulationResponse:
         """

@@ -78,7 +78,7 @@ def _notifications() -> None:
         sa.Column("dedup_key", _Digest),
         sa.Column("escalation_of", _Id),
         sa.Column("status", _Word, nullable=False),
-        sa.Column("outcome", sa.Text),
+        sa.Column("outcome", sa.Text, nullable=False),
         sa.Column("attempts", sa.Integer, nullable=False),
         sa.Column("cycle", sa.Integer, nullable=False),
         sa.Column("cycle_attempts", sa.Integer, nullable=False),
