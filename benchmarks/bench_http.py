@@ -1,7 +1,8 @@
 """
 How many notifications does the HTTP door take a second, each durable before it is answered?
 
-The baseline is an empty Litestar application that takes the same bodies over the same connections.
+The service is ``uns serve``; the baseline is an empty Litestar application that takes the same bodies
+over the same connections, on the same server with the same options.
 """
 
 from __future__ import annotations
@@ -17,15 +18,17 @@ import pytest
 
 from kit.load import load
 from kit.paired import Paired
-from kit.service import served
+from kit.service import served, serving
 from kit.web import ASYNC, NOTIFICATIONS, a_body
 
 REQUESTS = 3000
 CONNECTIONS = 32
-QUIET = ("--no-access-log", "--log-level", "warning")
+QUIET = ("--no-access-log", "--log-level", "warning", "--no-proxy-headers", "--no-server-header")
+"""What ``uns serve`` leaves out too."""
+
 KEY = "key"
 
-APPS = {"without a worker": "kit.idle_service:app", "with a worker inside": "uns.app:app"}
+WAYS = {"without a worker": ("--no-worker",), "with a worker inside": ()}
 FLOORS = {"without a worker": 0.4}
 """Ratios to the empty application that must hold."""
 
@@ -57,7 +60,7 @@ def bodies() -> Iterator[bytes]:
     return (msgspec.json.encode(a_body(title=f"disk {next(_numbers)} is full")) for _ in range(REQUESTS))
 
 
-@pytest.mark.parametrize("how", APPS)
+@pytest.mark.parametrize("how", WAYS)
 def test_post(how: str, benchmark: Any, table: list[tuple[str, ...]], tmp_path: Path) -> None:
     """
     ``Prefer: respond-async`` over 32 connections: at least 0.4 of the empty application's rate.
@@ -66,7 +69,7 @@ def test_post(how: str, benchmark: Any, table: list[tuple[str, ...]], tmp_path: 
     headers = ASYNC | {"Authorization": f"Bearer {KEY}"}
     with (
         served("kit.empty_service:app", options=QUIET) as empty,
-        served(APPS[how], environ, options=QUIET) as port,
+        serving(environ, *WAYS[how]) as port,
     ):
 
         def post() -> None:

@@ -9,7 +9,7 @@ import os
 import resource
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from uns import ChannelMessage, ChannelResult, Runtime, SimpleAdapterRegistry, U
 from uns.adapters.memory.pubsub import InProcessPubSub
 from uns.adapters.policy_files import packaged_policies
 from uns.entrypoints.wiring import Options, assemble, open_ledger
-from uns.ports.store import Plan, Store
+from uns.ports.store import Plan, Store, idle
 
 FIRST_CYCLE = 1
 NOBODY = 65_534
@@ -79,11 +79,11 @@ class Mortal:
         self._left = dies_at
         self._after = after
 
-    def transact_many(self, plans: Sequence[Plan[Any]]) -> list[Any]:
+    def transact_many(self, plans: Sequence[Plan[Any]], meanwhile: Callable[[], None] = idle) -> list[Any]:
         self._left -= 1
         if self._left == 0 and not self._after:
             die()
-        replies = self._store.transact_many(plans)
+        replies = self._store.transact_many(plans, meanwhile)
         if self._left == 0:
             die()
         return replies

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from uns.ports.store import Plan, Store
+from uns.ports.store import Plan, Store, idle
 
 PATIENCE_SECONDS = 20.0
 
@@ -18,12 +18,14 @@ class GatedStore:
     """
     Holds every group back until ``let`` lets it pass; ``groups`` are those that have come.
 
-    ``fault``, once set, is raised in place of each commit.
+    ``fault``, once set, is raised in place of each commit. ``meanwhile`` is what the group that has
+    come last would have called before it waits.
     """
 
     def __init__(self, store: Store) -> None:
         self.groups: list[list[Plan[Any]]] = []
         self.fault: BaseException | None = None
+        self.meanwhile: Callable[[], None] = idle
         self._store = store
         self._arrived: queue.Queue[int] = queue.Queue()
         self._passes = threading.Semaphore(0)
@@ -40,14 +42,15 @@ class GatedStore:
         """
         self._passes.release(groups)
 
-    def transact_many(self, plans: Sequence[Plan[Any]]) -> list[Any]:
+    def transact_many(self, plans: Sequence[Plan[Any]], meanwhile: Callable[[], None] = idle) -> list[Any]:
         self.groups.append(list(plans))
+        self.meanwhile = meanwhile
         self._arrived.put(len(plans))
         if not self._passes.acquire(timeout=PATIENCE_SECONDS):
             raise TimeoutError("nobody let the group pass")
         if self.fault is not None:
             raise self.fault
-        return self._store.transact_many(plans)
+        return self._store.transact_many(plans, meanwhile)
 
     def transact(self, plan: Plan[Any]) -> Any:
         return self._store.transact(plan)

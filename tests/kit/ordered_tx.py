@@ -7,7 +7,7 @@ runs its plans under ``OrderedStore``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import IntEnum
 from typing import Any
 
@@ -36,7 +36,7 @@ from uns.ports.queries import (
     WithKey,
 )
 from uns.ports.rows import AckAudit, Copy, DedupWindow, DeliveryAudit, Event, Notification
-from uns.ports.store import Plan, Store, Tx
+from uns.ports.store import Plan, Store, Tx, idle
 
 
 class Lock(IntEnum):
@@ -149,8 +149,8 @@ class OrderedStore:
     def transact(self, plan: Plan[Any]) -> Any:
         return self.inner.transact(_watched(plan))
 
-    def transact_many(self, plans: Sequence[Plan[Any]]) -> list[Any]:
-        return self.inner.transact_many([_watched(plan) for plan in plans])
+    def transact_many(self, plans: Sequence[Plan[Any]], meanwhile: Callable[[], None] = idle) -> list[Any]:
+        return self.inner.transact_many([_watched(plan) for plan in plans], meanwhile)
 
     def read(self, plan: Plan[Any]) -> Any:
         return self.inner.read(plan)

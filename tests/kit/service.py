@@ -37,8 +37,26 @@ def served(
 
     ``log`` takes what it writes. At the end it gets the signal ``end``.
     """
+    command = ["uvicorn", app, "--app-dir", TESTS, *options]
+    with _running(command, environ, log, end) as port:
+        yield port
+
+
+@contextmanager
+def serving(environ: Mapping[str, str], *options: str, log: Path | None = None) -> Iterator[int]:
+    """
+    The port of ``uns serve``, in a process that has this environment.
+    """
+    with _running(["uns", "serve", *options], environ, log, signal.SIGTERM) as port:
+        yield port
+
+
+@contextmanager
+def _running(
+    command: list[str], environ: Mapping[str, str] | None, log: Path | None, end: signal.Signals
+) -> Iterator[int]:
     port = free_port()
-    command = [sys.executable, "-m", "uvicorn", app, "--app-dir", TESTS, f"--port={port}", *options]
+    command = [sys.executable, "-m", *command, f"--port={port}"]
     with open(log or os.devnull, "wb") as out:
         process = subprocess.Popen(
             command, env=_plain_environ() | dict(environ or {}), stdout=out, stderr=out

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
+from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, Generic, TypeVar
@@ -77,12 +78,14 @@ class GroupCommit:
                 self._thread = thread
 
     def _serve(self) -> None:
-        while group := self._lanes.take():
+        owed = _Owed()
+        while group := self._lanes.take(owed.pay):
             try:
-                answers = self._store.transact_many([waiting.plan for waiting in group])
+                answers = self._store.transact_many([waiting.plan for waiting in group], owed.pay)
             except BaseException as error:
                 answers = [error] * len(group)
-            _reply(group, answers)
+            owed.pay()
+            owed.add(group, answers)
 
 
 class _Waiting(Generic[T]):
@@ -137,10 +140,12 @@ class _Lanes:
                 self._admit(waiting)
             self._changed.notify()
 
-    def take(self) -> list[_Waiting[Any]]:
+    def take(self, meanwhile: Callable[[], None]) -> list[_Waiting[Any]]:
         """
-        The next group, waiting for one; empty once closed and drained.
+        The next group, waiting for one; empty once closed and drained. ``meanwhile`` comes before a wait.
         """
+        if not (self._finishing or self._starting):
+            meanwhile()
         with self._changed:
             while not (self._finishing or self._starting or self._closed):
                 self._changed.wait()
@@ -162,6 +167,28 @@ class _Lanes:
         if self._choked:
             raise Busy
         self._starting.append(waiting)
+
+
+class _Owed:
+    """
+    The answers of the last group, kept until the next one goes to the disk.
+
+    Whom they wake needs the interpreter, and would take it from the committer while it runs plans;
+    during a commit it is free. Where nobody waits behind a group, its answers are not kept at all.
+    """
+
+    def __init__(self) -> None:
+        self._groups: list[tuple[list[_Waiting[Any]], list[Any]]] = []
+
+    def add(self, group: list[_Waiting[Any]], answers: list[Any]) -> None:
+        self._groups.append((group, answers))
+
+    def pay(self) -> None:
+        """
+        Hand out what is owed.
+        """
+        while self._groups:
+            _reply(*self._groups.pop())
 
 
 def _reply(group: list[_Waiting[Any]], answers: list[Any]) -> None:

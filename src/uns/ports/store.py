@@ -99,6 +99,12 @@ class Plan(Struct, Generic[T], frozen=True):
     lane: Lane = FINISHING
 
 
+def idle() -> None:
+    """
+    Nothing to do meanwhile.
+    """
+
+
 class Store(Protocol):
     """
     A database that runs plans.
@@ -114,12 +120,16 @@ class Store(Protocol):
         """
         ...
 
-    def transact_many(self, plans: Sequence[Plan[Any]]) -> list[Any]:
+    def transact_many(self, plans: Sequence[Plan[Any]], meanwhile: Callable[[], None] = idle) -> list[Any]:
         """
         Run plans in order under one commit.
 
         Each plan is atomic: one that raises leaves nothing, and its neighbours commit. Later
         plans see what earlier ones did.
+
+        Args:
+            meanwhile: something quick that others wait for; called, however often, where the store
+                is about to wait itself (for a lock, for the disk) or to move many rows.
 
         Returns:
             One entry per plan: its reply, or the exception it raised. ``StoreUnavailable`` in

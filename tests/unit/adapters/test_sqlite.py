@@ -201,6 +201,20 @@ def test_a_lock_released_too_late_is_not_taken(connect, monkeypatch):
     assert clock.now == pytest.approx(10, abs=0.001)
 
 
+def test_others_are_told_of_a_wait(connect, monkeypatch):
+    """
+    Before each wait for the lock, and never where there is none.
+    """
+    holder, waiting = connect(), connect()
+    waits = []
+    begin_immediate(holder, waiting=lambda: waits.append(1))
+
+    assert [] == waits
+    monkeypatch.setattr(sqlite, "time", clock := Clock(0.002, holder.commit))
+    begin_immediate(waiting, waiting=lambda: waits.append(1))
+    assert len(clock.pauses) == len(waits) > 1
+
+
 def test_the_waits_are_short_and_uneven(connect, monkeypatch):
     """
     The lock is asked for about every half millisecond, at moments that two waiters do not share.

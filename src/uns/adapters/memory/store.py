@@ -19,7 +19,7 @@ from uns.ports.errors import Closed, Stale, StoreRefused, StoreUnavailable
 from uns.ports.queries import CopiesOf, DedupKeyOf, Query, WithKey
 from uns.ports.rows import Copy, Event, Notification, Outcome
 from uns.ports.sources import Clock
-from uns.ports.store import Plan
+from uns.ports.store import Plan, idle
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Row)
@@ -73,7 +73,8 @@ class MemoryStore:
             return reply
         raise StoreUnavailable("a row kept moving under the transaction")
 
-    def transact_many(self, plans: Sequence[Plan[Any]]) -> list[Any]:
+    def transact_many(self, plans: Sequence[Plan[Any]], meanwhile: Callable[[], None] = idle) -> list[Any]:
+        # Nothing here waits, so there is no meanwhile.
         return [self._attempt(plan) for plan in plans]
 
     def read(self, plan: Plan[T]) -> T:

@@ -20,6 +20,7 @@ from sqlalchemy import event
 from sqlalchemy.engine import ExceptionContext
 
 from uns.ports.errors import StoreUnavailable
+from uns.ports.store import idle
 
 T = TypeVar("T")
 
@@ -39,12 +40,12 @@ _REMEDIES = {
 }
 
 # FULL: a commit that was answered survives a power cut. A negative cache_size is in KiB.
-# A checkpoint costs two flushes: after 16 MiB of log, not after SQLite's 4, many pages share one.
+# A checkpoint costs two flushes: after 32 MiB of log, not after SQLite's 4, many pages share one.
 _SETTINGS = (
     "PRAGMA synchronous=FULL",
     "PRAGMA foreign_keys=ON",
     "PRAGMA cache_size=-32768",
-    "PRAGMA wal_autocheckpoint=4096",
+    "PRAGMA wal_autocheckpoint=8192",
 )
 
 
@@ -90,17 +91,26 @@ def place(url: sa.URL) -> str:
     return database if database.startswith("file:") else str(Path(database).absolute())
 
 
-def begin_immediate(connection: Executes, patience_seconds: float = PATIENCE_SECONDS) -> None:
+def begin_immediate(
+    connection: Executes, patience_seconds: float = PATIENCE_SECONDS, waiting: Callable[[], None] = idle
+) -> None:
     """
     Begin a transaction that holds the write lock from its start.
+
+    Args:
+        waiting: called before each wait for the lock.
 
     Raises:
         StoreUnavailable: others held the lock for all of ``patience_seconds``. Nothing was begun.
     """
-    patiently(lambda: connection.execute("BEGIN IMMEDIATE"), patience_seconds)
+    patiently(lambda: connection.execute("BEGIN IMMEDIATE"), patience_seconds, waiting)
 
 
-def patiently(action: Callable[[], T], patience_seconds: float = PATIENCE_SECONDS) -> T:
+def patiently(
+    action: Callable[[], T],
+    patience_seconds: float = PATIENCE_SECONDS,
+    waiting: Callable[[], None] = idle,
+) -> T:
     """
     What ``action`` returns, asked again for as long as a lock of SQLite's turns it away.
 
@@ -119,6 +129,7 @@ def patiently(action: Callable[[], T], patience_seconds: float = PATIENCE_SECOND
                 raise
             if time.monotonic() >= ends:
                 raise StoreUnavailable(f"the database stayed locked for {patience_seconds:g} s") from error
+        waiting()
         time.sleep(_PAUSE_SECONDS * random.uniform(0.5, 1.5))  # noqa: S311 - jitter, not a secret
 
 

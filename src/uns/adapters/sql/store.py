@@ -20,7 +20,7 @@ from uns.adapters.sql.tx import GroupTx, PlanTx
 from uns.ports.decision import Signal
 from uns.ports.errors import Closed, Stale, StoreUnavailable, UnsError
 from uns.ports.sources import Clock
-from uns.ports.store import Plan
+from uns.ports.store import Plan, idle
 
 T = TypeVar("T")
 
@@ -69,10 +69,10 @@ class SqlStore:
         answer: T = reply
         return answer
 
-    def transact_many(self, plans: Sequence[Plan[Any]]) -> list[Any]:
+    def transact_many(self, plans: Sequence[Plan[Any]], meanwhile: Callable[[], None] = idle) -> list[Any]:
         try:
             with self._writing:
-                replies, signals = self._group(plans)
+                replies, signals = self._group(plans, meanwhile)
         except Refused as fault:
             return self._halves(plans, fault)
         except UnsError as error:  # nothing is known of the whole group
@@ -103,11 +103,13 @@ class SqlStore:
         middle = len(plans) // 2
         return self.transact_many(plans[:middle]) + self.transact_many(plans[middle:])
 
-    def _group(self, plans: Sequence[Plan[Any]]) -> tuple[list[Any], list[Signal]]:
+    def _group(
+        self, plans: Sequence[Plan[Any]], meanwhile: Callable[[], None]
+    ) -> tuple[list[Any], list[Signal]]:
         for _ in range(_TRIES):
-            cursor = self._begin()
+            cursor = self._begin(meanwhile)
             try:
-                group = GroupTx(cursor, self._sql, self._clock.now(), self._immutable)
+                group = GroupTx(cursor, self._sql, self._clock.now(), self._immutable, meanwhile)
                 group.prefetch([plan.wants for plan in plans])
                 replies = [self._attempt(plan, group) for plan in plans]
                 group.flush()
@@ -120,6 +122,7 @@ class SqlStore:
             except BaseException as error:
                 self._roll_back(cursor)
                 raise refusal(error, self._name) from error
+            meanwhile()
             self._commit(cursor)
             return replies, group.signals
         raise Refused(StoreUnavailable("a row kept moving under the transaction"))
@@ -136,7 +139,7 @@ class SqlStore:
         group.merge(tx)
         return reply
 
-    def _begin(self) -> Any:
+    def _begin(self, meanwhile: Callable[[], None]) -> Any:
         if self._closed:
             raise Closed
         if len(self._immutable) > _SNAPSHOTS_KEPT:
@@ -146,7 +149,7 @@ class SqlStore:
             if self._writer is None:
                 self._writer = self._engine.raw_connection()
             cursor = self._writer.cursor()
-            begin_immediate(cursor)
+            begin_immediate(cursor, waiting=meanwhile)
         except self._engine.dialect.loaded_dbapi.Error as error:
             self._drop_writer(cursor)
             raise unavailable(error, self._name) from error

@@ -7,7 +7,7 @@ merged when the plan returns and dropped when it raises. A single transaction is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -21,7 +21,7 @@ from uns.ports.errors import Stale
 from uns.ports.policy import AUTHORITY, PolicyAuthority, PolicyContent, SnapshotRecord
 from uns.ports.queries import CopiesOf, DedupKeyOf, Query, WithKey
 from uns.ports.rows import Copy, DedupWindow, Event, Notification, Outcome
-from uns.ports.store import Wants
+from uns.ports.store import Wants, idle
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Row)
@@ -38,10 +38,16 @@ class GroupTx:
 
     Args:
         immutable: rows that never change once written, shared between transactions.
+        meanwhile: called before many rows are moved.
     """
 
     def __init__(
-        self, cursor: Cursor, sql: Statements, now: float, immutable: dict[Key, Any] | None = None
+        self,
+        cursor: Cursor,
+        sql: Statements,
+        now: float,
+        immutable: dict[Key, Any] | None = None,
+        meanwhile: Callable[[], None] = idle,
     ) -> None:
         self.now = now
         self.sql = sql
@@ -55,6 +61,7 @@ class GroupTx:
         self._dirty: dict[Key, None] = {}
         self._events: list[Event] = []
         self._immutable = {} if immutable is None else immutable
+        self._meanwhile = meanwhile
 
     def prefetch(self, wants: Sequence[Wants]) -> None:
         """
@@ -210,6 +217,7 @@ class GroupTx:
             self.copies[row.notification_id][row.channel] = row
 
     def _sweep(self, sweep: Sweep) -> None:
+        self._meanwhile()
         self.flush()
         behind = {"owner": sweep.owner_id, "statuses": json_list([str(s) for s in sweep.statuses])}
         if sweep.event is not None and sweep.ids is not None:

@@ -63,11 +63,12 @@ class Insistent:
 
     async def run(self, plan: Plan[T]) -> T:
         loop = asyncio.get_running_loop()
-        patience = Patience(self.patience_seconds, loop.time())
+        begun, patience = loop.time(), None
         while True:
             try:
                 return await self._commits.run(plan)
             except StoreUnavailable as error:
+                patience = patience or Patience(self.patience_seconds, begun)
                 pause = patience.after(error, loop.time())
             await asyncio.sleep(pause)
 

@@ -41,7 +41,8 @@ def fingerprint(request: SendNotificationRequest) -> str:
     would be a conflict.
     """
     fields = {name: getattr(request, name) for name in _FIELDS}  # a door's subclass may have more
-    fields["metadata"] = _whole(request.metadata)
+    if request.metadata:
+        fields["metadata"] = _whole(request.metadata)
     return _digest({"form": _FORM, "request": fields})
 
 

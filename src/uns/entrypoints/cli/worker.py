@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import os
 
@@ -35,12 +34,12 @@ def worker() -> int:
     from uvicorn.loops.auto import auto_loop_factory
 
     from uns.entrypoints.cli.database import container_of, place_of
+    from uns.entrypoints.collector import spare_the_collector
     from uns.entrypoints.logs import set_up_logs
 
     set_up_logs()
     container = container_of(settings, create_tables=True)
-    gc.collect()
-    gc.freeze()  # as in a serving process
+    spare_the_collector()
     _log.info("working on the database %s", place_of(settings.database_url))
     try:
         with asyncio.Runner(loop_factory=auto_loop_factory()) as runner:

@@ -10,6 +10,7 @@ from functools import cache
 from dependency_injector import providers
 from litestar import Litestar
 
+from uns.entrypoints.collector import spare_the_collector
 from uns.entrypoints.container import Container
 from uns.entrypoints.http.app import create_app
 from uns.entrypoints.logs import set_up_logs
@@ -34,4 +35,5 @@ def app() -> Litestar:
         put_in_force(container.runtime(), settings)
     except UnsError as error:
         raise SystemExit(f"uns: {error}") from None
+    spare_the_collector()
     return made
