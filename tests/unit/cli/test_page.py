@@ -1,5 +1,5 @@
 """
-``docs/cli.md`` has every command, option, exit status and setting.
+``docs/cli.md`` has every command, option and exit status.
 """
 
 import re
@@ -55,15 +55,6 @@ def test_every_exit_status_is_explained():
     The table of statuses is the vocabulary.
     """
     assert sorted(Exit) == [int(cells[0]) for cells in rows(PAGE, "## Exit status")]
-
-
-def test_every_setting_is_explained():
-    """
-    What the environment may hold is in the table, and nothing else.
-    """
-    read_names = set(re.findall(r'"(UNS_[A-Z_]+)"', read("src/uns/entrypoints/settings.py")))
-
-    assert sorted(read_names) == sorted(documented("## Settings"))
 
 
 def test_every_name_of_a_choice_is_told():

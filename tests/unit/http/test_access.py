@@ -199,7 +199,7 @@ async def test_401_names_the_scheme_and_not_the_key(web, key):
     answer = await web.get("/ready", key=key)
 
     assert (401, "Bearer") == (answer.status, answer.headers["www-authenticate"])
-    assert "Missing or invalid API key." == answer.json["detail"]
+    assert "Missing or invalid API key: send one as `Authorization: Bearer <key>`." == answer.json["detail"]
 
 
 async def test_403_says_what_is_lacking(web):

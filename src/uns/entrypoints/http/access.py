@@ -49,7 +49,7 @@ HEAD is GET by the time it comes here (see ``envelope``).
 
 class Unauthorized(UnsError):
     """
-    Missing or invalid API key.
+    Missing or invalid API key: send one as `Authorization: Bearer <key>`.
     """
 
     code = "unauthorized"
