@@ -36,6 +36,6 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     """
     if not _TABLE:
         return
-    terminalreporter.write_line("\n| what | per second | L1 | ratio |\n| --- | ---: | ---: | ---: |")
+    terminalreporter.write_line("\n| what | per second | baseline | ratio |\n| --- | ---: | ---: | ---: |")
     for row in _TABLE:
         terminalreporter.write_line("| " + " | ".join(row) + " |")
