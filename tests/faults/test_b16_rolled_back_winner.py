@@ -169,8 +169,8 @@ async def test_an_interrupted_group_costs_nobody_anything(steps, runtime, in_for
     store, groups = runtime._ledger.store, count()
     begin = store._begin
 
-    def begin_and_be_interrupted():
-        cursor = begin()
+    def begin_and_be_interrupted(*arguments):
+        cursor = begin(*arguments)
         cursor.connection.set_progress_handler(None if next(groups) % 2 else lambda: 1, steps)
         return cursor
 

@@ -24,9 +24,12 @@ async def inner():
 
 async def sent_to(sending, url):
     """
-    The row after a first attempt, its URL taken from a setting, as no policy file would take it.
+    The row after a first attempt, its URL taken from a setting that was changed once its policy was in
+    force: neither would take it.
     """
-    runtime = sending({"url_env": "UNS_TARGET_HOOK"}, {"UNS_TARGET_HOOK": url})
+    environ = {}
+    runtime = sending({"url_env": "UNS_TARGET_HOOK"}, environ)
+    environ["UNS_TARGET_HOOK"] = url
     sent = await runtime.send(a_request(), principal=PRINCIPAL)
     return runtime.get(sent.notification_id)
 

@@ -39,7 +39,9 @@ def sending(open_runtime: Opener, in_force: Callable[..., Any], clock: ManualClo
     ) -> Runtime:
         names = Names({HOOKS: ([LOOPBACK],)})
         client = GuardedClient(Egress.parse(LOOPBACK), resolve=names)
-        channel = WebhookChannel(client, FunctionClock(clock.now), environ=environ or {}, secrets=[SECRET])
+        channel = WebhookChannel(
+            client, FunctionClock(clock.now), environ=environ if environ is not None else {}, secrets=[SECRET]
+        )
         channel.timeout_seconds = limit
         runtime = open_runtime({"WEBHOOK": channel}, retry_seconds=BASE_SECONDS)
         to = {"channels": {"primary": ["WEBHOOK"]}, "targets": {"WEBHOOK": dict(target)}}

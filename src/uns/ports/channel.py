@@ -73,6 +73,9 @@ class Channel(Protocol):
     It may have ``timeout_seconds``, its limit for one call (10 s otherwise), and
     ``destination(target) -> str | None``, a name for what is behind a target: a destination that
     hangs holds up only its own. None is for what cannot hang. Without it the channel is one.
+
+    It may also have ``check_target(target)``, which raises ``Rejected`` for a target that no call can
+    ever go to: no policy with such a target comes into force.
     """
 
     async def send(self, message: ChannelMessage) -> ChannelResult: ...

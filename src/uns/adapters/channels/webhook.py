@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from uns.adapters.egress import EgressError, GuardedClient, classify, destination
+from uns.adapters.egress import EgressError, GuardedClient, Refused, classify, destination
 from uns.adapters.standard_webhooks import Signer, secrets_in
 from uns.ports.channel import ChannelMessage, ChannelResult, Content
 from uns.ports.errors import Rejected
@@ -73,6 +73,25 @@ class WebhookChannel:
         """
         url, _ = self._destination(target)
         return destination(url, self._client.egress).shown
+
+    def check_target(self, target: Mapping[str, object]) -> None:
+        """
+        Refuse a target inside the network, as far as can be told without asking for addresses.
+
+        A setting that is not set here may be set where notifications are sent from.
+
+        Raises:
+            Rejected: the URL may not be called; ``path`` names the field.
+        """
+        to = convert(dict(target), WebhookTarget, "targets.WEBHOOK")
+        field = "url" if to.url is not None else "url_env"
+        url = to.url or self._environ.get(to.url_env or "", "").strip()
+        if not url:
+            return
+        try:
+            destination(url, self._client.egress)
+        except Refused as refused:
+            raise Rejected(f"{field}: {refused}", path=field) from None
 
     async def send(self, message: ChannelMessage) -> ChannelResult:
         try:

@@ -14,7 +14,9 @@ from uns.core.plans import callbacks, policies, recovery
 from uns.entrypoints import views
 from uns.entrypoints.sdk.face import Face, Id, id_of, known, named
 from uns.ports.channel import ChannelRegistry
-from uns.ports.errors import NotFound
+from uns.ports.checks import within
+from uns.ports.documents import PolicyDocument
+from uns.ports.errors import NotFound, Rejected
 from uns.ports.policy import PolicyReload
 
 PAGE = 200
@@ -115,11 +117,26 @@ class Operating(Face):
             Conflict: a promotion by file, or a type in use would lose its policy.
         """
         registered: Sequence[str] = tuple(self._adapters.names()) if self._adapters is not None else ()
+        documents = PolicyFolder(Path(policy_dir)).load()
         plan = policies.activate(
-            PolicyFolder(Path(policy_dir)).load(),
+            documents,
             packaged=packaged_policies(),
             actor=named(actor, "actor"),
             known_channels=registered,
             allow_gaps=allow_gaps,
         )
+        for document in documents:
+            self._check_targets(document)
         return self._call(plan)
+
+    def _check_targets(self, document: PolicyDocument) -> None:
+        for name, target in document.policy.targets.items():
+            adapter = self._adapters.get(name) if self._adapters is not None else None
+            check = getattr(adapter, "check_target", None)
+            if check is None:
+                continue
+            try:
+                check(target)
+            except Rejected as inner:
+                fault = within(f"targets.{name}", inner)
+                raise (document.origin.locate(fault) if document.origin is not None else fault) from None
