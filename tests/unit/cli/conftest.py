@@ -14,7 +14,7 @@ from kit.runtimes import a_document, policy_folder
 
 __all__ = ["environ", "over", "policies", "service", "uns", "url"]
 
-CLOSED = "http://127.0.0.1:9/"
+CLOSED = "http://localhost:9/"
 """Where nothing may be sent: not a public address, and not admitted."""
 
 BROKEN = {

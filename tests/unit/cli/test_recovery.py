@@ -60,7 +60,7 @@ def test_the_list_is_a_table(uns, source, dead):
 
     assert "broken.pipe" in row
     assert source in row
-    assert "127.0.0.1:9" in row
+    assert "WEBHOOK: localhost leads" in row
 
 
 def test_nothing_to_list_is_said(uns, source):
