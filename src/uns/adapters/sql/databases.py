@@ -9,11 +9,8 @@ from typing import Any, Protocol, TypeVar
 
 import sqlalchemy as sa
 
-from uns.adapters.sql import postgres, sqlite
+from uns.adapters.sql import sqlite
 from uns.adapters.sql.faults import Fault
-from uns.adapters.sql.locking_statements import LockingStatements
-from uns.adapters.sql.locking_tx import LockingTx
-from uns.adapters.sql.postgres_tx import PostgresTx
 from uns.adapters.sql.sqlite import begin_immediate
 from uns.adapters.sql.statements import Statements
 from uns.adapters.sql.tx import Cursor, GroupTx
@@ -89,7 +86,7 @@ class Sqlite:
         self.shared = isinstance(engine.pool, sa.StaticPool)
         self.fault_of = sqlite.fault_of
         self._clock = clock
-        self._sql = _statements(engine.dialect, Statements)
+        self._sql = compiled(engine.dialect, Statements)
         self._name = sqlite.place(engine.url)
 
     def begin(self, connection: Connection) -> Cursor:
@@ -124,59 +121,6 @@ class Sqlite:
         )
 
 
-class Postgres:
-    """
-    PostgreSQL: writers in any number of processes, each with the locks it needs.
-
-    Args:
-        clock: None for the database's own.
-    """
-
-    shared = False
-
-    def __init__(self, engine: sa.Engine, clock: Clock | None) -> None:
-        import psycopg
-
-        self.error: type[Exception] = psycopg.Error
-        self.fault_of = postgres.fault_of
-        self._cursor = psycopg.RawCursor
-        self._engine = engine
-        self._clock = clock
-        self._lent = not postgres.prepares(engine)
-        self._writing = _statements(postgres.DIALECT, LockingStatements)
-        self._reading = _statements(postgres.DIALECT, Statements)
-        self._name = postgres.place(engine.url)
-
-    def begin(self, connection: Connection) -> Cursor:
-        return self._cursor(connection.driver_connection)
-
-    def group(self, cursor: Cursor, immutable: Immutable) -> GroupTx:
-        return LockingTx(cursor, self._writing, self._clock, immutable, lent=self._lent)
-
-    def roll_back(self, cursor: Cursor) -> None:
-        cursor.connection.rollback()
-        cursor.close()
-
-    def begin_reading(self, connection: Connection, immutable: Immutable) -> GroupTx:
-        cursor = self._cursor(connection.driver_connection)
-        tx = PostgresTx(cursor, self._reading, self._clock, immutable, lent=self._lent)
-        tx.begin_reading()
-        return tx
-
-    def reading(self, read: Callable[[], T]) -> T:
-        try:
-            return read()
-        except self.error as error:
-            if not postgres.lost(error):
-                raise
-        # A connection that lay idle while the server went away. So did others: begin with new ones.
-        self._engine.dispose()
-        return read()
-
-    def unavailable(self, error: BaseException) -> StoreUnavailable:
-        return StoreUnavailable(f"the database {self._name} does not answer: {postgres.told(error)}")
-
-
 def database_of(engine: sa.Engine, clock: Clock | None) -> Database:
     """
     The database behind an engine.
@@ -185,14 +129,18 @@ def database_of(engine: sa.Engine, clock: Clock | None) -> Database:
         clock: where ``now`` comes from; None, on PostgreSQL alone, for the database's own.
     """
     if engine.dialect.name == "postgresql":
+        from uns.adapters.sql.postgres_database import Postgres  # most processes have no use for it
+
         return Postgres(engine, clock)
     if clock is None:
         raise ValueError("SQLite has no clock of its own")
     return Sqlite(engine, clock)
 
 
-def _statements(dialect: sa.Dialect, kind: type[S]) -> S:
-    # One set of texts serves all stores of a process: compiling them takes as long as many commits.
+def compiled(dialect: sa.Dialect, kind: type[S]) -> S:
+    """
+    The texts for a dialect, shared by all stores of a process: they take as long as many commits.
+    """
     known = _compiled.get((dialect.name, kind))
     if not isinstance(known, kind):
         known = _compiled[(dialect.name, kind)] = kind(dialect)

@@ -18,6 +18,8 @@ _READ = Statement("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", ())
 _SETTINGS = ", ".join(f"set_config('{name}', '{value}', true)" for name, value in SESSION.items())
 _SET_UP = Statement(f"SELECT {_SETTINGS}", ())
 
+_PLAN_EACH = Statement("SELECT set_config('plan_cache_mode', 'force_custom_plan', true)", ())
+
 Take = Callable[[Cursor], object]
 
 
@@ -48,6 +50,7 @@ class PostgresTx(GroupTx):
 
     def begin_reading(self) -> None:
         self._begin(_READ)
+        self._ask(_PLAN_EACH)  # reads are few, and their sessions live long
         self._take_the_time()
 
     def query(self, statement: Statement, **values: Any) -> list[Any]:
