@@ -94,6 +94,8 @@ class SqlStore:
                 return
             self._closed = True
             if self._writer is not None:
+                if not self._database.shared:
+                    self._writer.detach()  # its pool may be gone: see ``Database.reading``
                 self._writer.close()
             self._engine.dispose()
 
