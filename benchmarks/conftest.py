@@ -4,22 +4,24 @@ Fixtures of the benchmarks, and the table that a run ends with.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kit.paired import Baseline, Paired
+from kit.paired import Case, Paired, baseline_of
 
 _TABLE: list[tuple[str, ...]] = []
 
 
 @pytest.fixture
-def paired(benchmark: Any, tmp_path: Path) -> Paired:
+def paired(benchmark: Any, case: Case, tmp_path: Path) -> Iterator[Paired]:
     """
     A benchmark with the baseline of the same disk before each of its rounds.
     """
-    return Paired(benchmark, Baseline(tmp_path), _TABLE)
+    with baseline_of(case, tmp_path) as baseline:
+        yield Paired(benchmark, baseline, _TABLE)
 
 
 @pytest.fixture

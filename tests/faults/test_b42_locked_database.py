@@ -17,7 +17,7 @@ from kit.children import Fickle, Noted, live, noted
 from kit.processes import children
 from kit.runtimes import PRINCIPAL, a_document
 from uns import Runtime, SimpleAdapterRegistry, StoreUnavailable
-from uns.adapters.sql import store
+from uns.adapters.sql import databases
 from uns.adapters.sql.sqlite import begin_immediate
 from uns.entrypoints.wiring import Options, open_ledger
 
@@ -114,7 +114,7 @@ def test_a_lock_that_outlasts_all_patience_is_told(url, runtime, channel, locked
     error says that the database stayed locked, and the same request with the same key goes through
     once the lock is free.
     """
-    monkeypatch.setattr(store, "begin_immediate", partial(begin_immediate, patience_seconds=0.05))
+    monkeypatch.setattr(databases, "begin_immediate", partial(begin_immediate, patience_seconds=0.05))
     registry = SimpleAdapterRegistry({"PAGER": channel})
     request = a_request(idempotency_key="k")
     with Runtime.over(open_ledger(url, registry, Options(patience_seconds=0)), registry) as impatient:

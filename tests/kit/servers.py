@@ -27,26 +27,32 @@ _SETTINGS = {
     "unix_socket_directories": "",
     "max_connections": "60",
     "timezone": "UTC",
-    # What it holds need not survive the tests.
-    "fsync": "off",
-    "synchronous_commit": "off",
-    "full_page_writes": "off",
 }
+_DURABILITY = ("fsync", "synchronous_commit", "full_page_writes")
 
 
 @contextlib.contextmanager
-def postgres_database():
+def postgres_database(*, durable=False, encoding="UTF8"):
     """
     The URL of an empty PostgreSQL database, dropped at the end.
+
+    Its server forgets on a power cut what it has committed, unless it is ``durable``.
     """
-    server = _postgres()
+    server = _postgres(durable)
     name = f"uns_{uuid4().hex}"
     with psycopg.connect(f"{server}/postgres", autocommit=True) as admin:
-        admin.execute(f"CREATE DATABASE {name}")
+        admin.execute(f"CREATE DATABASE {name} ENCODING '{encoding}' TEMPLATE template0")
         try:
             yield f"{server}/{name}".replace("postgresql:", "postgresql+psycopg:")
         finally:
             admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def postgres_program(name):
+    """
+    The path of a program that comes with PostgreSQL.
+    """
+    return _postgres_binaries() / name
 
 
 def free_port():
@@ -56,14 +62,15 @@ def free_port():
 
 
 @functools.cache
-def _postgres():
+def _postgres(durable):
     running = contextlib.ExitStack()
     atexit.register(running.close)
-    return running.enter_context(_postgres_server())
+    settings = _SETTINGS | dict.fromkeys(_DURABILITY, "on" if durable else "off")
+    return running.enter_context(_postgres_server(settings))
 
 
 @contextlib.contextmanager
-def _postgres_server():
+def _postgres_server(settings):
     """
     ``postgresql://uns@...`` without a database name: superuser, no password.
     """
@@ -77,8 +84,8 @@ def _postgres_server():
         initdb = [binaries / "initdb", "-D", base / "data", "-U", "uns", *_INITDB]
         subprocess.run(initdb, check=True, capture_output=True, cwd=base, **account)
         port = free_port()
-        settings = [f"--{name}={value}" for name, value in _SETTINGS.items()]
-        command = [binaries / "postgres", "-D", base / "data", f"--port={port}", *settings]
+        given = [f"--{name}={value}" for name, value in settings.items()]
+        command = [binaries / "postgres", "-D", base / "data", f"--port={port}", *given]
         with _running(command, base, account, ready="ready to accept connections"):
             yield f"postgresql://uns@127.0.0.1:{port}"
     finally:

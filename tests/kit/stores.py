@@ -4,18 +4,22 @@ Every store there is, opened fresh: the list that the contract suite runs over.
 
 from __future__ import annotations
 
+import atexit
 import functools
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 
+from kit.servers import postgres_database
 from uns.adapters.memory.store import MemoryStore
 from uns.adapters.sql import migrate
 from uns.adapters.sql.codec import STORED
+from uns.adapters.sql.postgres import postgres_engine
+from uns.adapters.sql.schema import metadata
 from uns.adapters.sql.sqlite import sqlite_engine
 from uns.adapters.sql.store import SqlStore
 from uns.ports.decision import Signal
@@ -23,7 +27,7 @@ from uns.ports.rows import Event
 from uns.ports.sources import Clock
 from uns.ports.store import Store
 
-STORES = ("memory", "sqlite", "sqlite-memory")
+STORES = ("memory", "sqlite", "sqlite-memory", "postgres")
 
 Publish = Callable[[Sequence[Signal]], None]
 
@@ -33,14 +37,47 @@ def open_store(kind: str, clock: Clock, folder: Path, publish: Publish = lambda 
     """
     A fresh, empty store of one kind; ``folder`` is where files go.
     """
-    if kind == "memory":
-        store: Store = MemoryStore(clock, publish=publish)
-    else:
-        store = SqlStore(open_engine(kind, folder), clock, publish=publish)
-    try:
+    with ExitStack() as opened:
+        if kind == "memory":
+            store: Store = MemoryStore(clock, publish=publish)
+        elif kind == "postgres":
+            url = opened.enter_context(postgres_ledger())
+            store = SqlStore(postgres_engine(url), clock, publish=publish)
+        else:
+            store = SqlStore(open_engine(kind, folder), clock, publish=publish)
+        opened.callback(store.close)
         yield store
+
+
+_idle: list[str] = []
+
+
+@contextmanager
+def postgres_ledger() -> Iterator[str]:
+    """
+    The URL of a PostgreSQL database of the present schema, empty.
+
+    Migrated once per process and emptied from then on: making one takes as long as ten tests.
+    """
+    url = _idle.pop() if _idle else _migrated_postgres()
+    try:
+        yield url
     finally:
-        store.close()
+        engine = sa.create_engine(url, poolclass=sa.NullPool)
+        with engine.begin() as connection:
+            for table in metadata.sorted_tables:
+                connection.execute(sa.delete(table))
+        _idle.append(url)
+
+
+def _migrated_postgres() -> str:
+    lasting = ExitStack()
+    url: str = lasting.enter_context(postgres_database())
+    atexit.register(lasting.close)
+    engine = postgres_engine(url)
+    migrate.create_or_upgrade(engine)
+    engine.dispose()
+    return url
 
 
 def open_engine(kind: str, folder: Path) -> sa.Engine:

@@ -80,7 +80,7 @@ def test_a_diagram_has_one_arrow_for_each_pair_of_phases():
     assert "LEADING --> [*]" not in [line.strip() for line in drawn]
 
 
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("name", [name for name in MODULES if not name.startswith(HISTORY)])
 def test_a_module_is_short(name):
     """
     A module has up to 300 lines; the exceptions are named, with their limit.
@@ -109,7 +109,9 @@ def test_an_exception_that_is_no_longer_needed_is_struck_out():
         if _lines(function) > FUNCTION_LINES and not name.startswith(HISTORY)
     }
 
-    assert set(LONG_MODULES) == {name for name in MODULES if MODULES[name].count("\n") > MODULE_LINES}
+    long_modules = {name for name in MODULES if MODULES[name].count("\n") > MODULE_LINES}
+
+    assert set(LONG_MODULES) == {name for name in long_modules if not name.startswith(HISTORY)}
     assert set(LONG_FUNCTIONS) == long_functions
 
 

@@ -4,6 +4,8 @@ The composition root: from settings to everything that runs, made once, for ever
 
 from __future__ import annotations
 
+import time
+
 from dependency_injector import containers, providers
 
 from uns.adapters.callback_http import HttpCallback
@@ -17,7 +19,7 @@ from uns.core.loops.submitter import Submitter
 from uns.core.loops.worker import Pace, Worker
 from uns.core.rules.signature import sign
 from uns.entrypoints.sdk import Runtime
-from uns.entrypoints.settings import Settings
+from uns.entrypoints.settings import Settings, Switch
 from uns.entrypoints.wiring import Ledger, Options, open_ledger
 from uns.ports.callback import Callback
 from uns.ports.channel import ChannelRegistry
@@ -54,8 +56,9 @@ def _ledger(
         create_tables=create_tables,
         max_attempts=settings.max_attempts,
         retry_seconds=settings.retry_seconds,
-        clock=clock.now,
+        clock=time.time if isinstance(clock, SystemClock) else clock.now,
         callback=callback,
+        pg_prepare=settings.pg_prepare is Switch.ON,
     )
     try:
         return open_ledger(settings.database_url, channels, options)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from enum import StrEnum
 from typing import TypeVar
 from urllib.parse import urlsplit
 
@@ -38,6 +39,15 @@ _DIGITS = re.compile(r"[0-9]{1,9}")
 _DECIMAL = re.compile(r"[0-9]{1,9}(?:\.[0-9]{0,9})?|\.[0-9]{1,9}")
 
 
+class Switch(StrEnum):
+    """
+    What is on or off.
+    """
+
+    ON = "on"
+    OFF = "off"
+
+
 class Settings(Struct, frozen=True, kw_only=True):
     """
     How a process is set up. Seconds may be fractions; secrets have two values while they rotate.
@@ -48,6 +58,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     """
 
     database_url: str = DEFAULT_DATABASE_URL
+    pg_prepare: Switch = Switch.ON
     host: str = "127.0.0.1"
     port: int = DEFAULT_PORT
     credentials: tuple[Credential, ...] = ()
@@ -77,6 +88,7 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
     given = _Given({name: value.strip() for name, value in environ.items() if value.strip()})
     return Settings(
         database_url=given.get("UNS_DATABASE_URL", str, DEFAULT_DATABASE_URL),
+        pg_prepare=given.get("UNS_PG_PREPARE", _switch, Switch.ON),
         host=given.get("UNS_HOST", str, "127.0.0.1"),
         port=given.get("UNS_PORT", _whole(1, LAST_PORT), DEFAULT_PORT),
         credentials=tuple(_credentials(given)),
@@ -162,6 +174,12 @@ def _url(value: str) -> str:
     if not fit:
         raise ValueError("must be an http or https URL")
     return value
+
+
+def _switch(value: str) -> Switch:
+    if value not in {*Switch}:
+        raise ValueError("must be on or off")
+    return Switch(value)
 
 
 def _whole(least: int, most: int) -> Callable[[str], int]:

@@ -18,6 +18,7 @@ from uns.adapters.memory.pubsub import InProcessPubSub
 from uns.adapters.policy_files import packaged_policies
 from uns.adapters.sources import FunctionClock, SystemChance, new_id
 from uns.adapters.sql import migrate
+from uns.adapters.sql.postgres import MissingDriver, postgres_engine
 from uns.adapters.sql.sqlite import sqlite_engine
 from uns.adapters.sql.store import SqlStore
 from uns.core.loops.courier import Courier
@@ -33,14 +34,26 @@ from uns.ports.channel import ChannelRegistry
 from uns.ports.checks import fault
 from uns.ports.errors import Rejected
 from uns.ports.pubsub import PubSub
+from uns.ports.sources import Clock
 from uns.ports.store import Store
+
+_SQLITE = "sqlite:///path (two slashes more for /path)"
+_POSTGRESQL = "postgresql://user:password@host:port/database"
+_FORMS = {
+    "sqlite://": _SQLITE,
+    "sqlite+pysqlite://": _SQLITE,
+    "postgresql://": _POSTGRESQL,
+    "postgresql+psycopg://": _POSTGRESQL,
+}
+"""How URLs begin, and how they go on."""
 
 
 class Options(Struct, frozen=True, kw_only=True):
     """
     How a process keeps its ledger. Seconds; attempts per cycle; plans per commit.
 
-    ``patience_seconds`` is how long a plan whose outcome is unknown is tried again.
+    ``patience_seconds`` is how long a plan whose outcome is unknown is tried again. ``pg_prepare`` is
+    off where PostgreSQL is behind a proxy that pools transactions.
     """
 
     create_tables: bool = False
@@ -50,6 +63,7 @@ class Options(Struct, frozen=True, kw_only=True):
     callback: Callback | None = None
     max_group: int = MAX_GROUP
     patience_seconds: float = PATIENCE_SECONDS
+    pg_prepare: bool = True
 
 
 class Ledger(Struct, frozen=True, kw_only=True):
@@ -87,9 +101,9 @@ def open_ledger(url: str, adapters: ChannelRegistry | None, options: Options) ->
         StoreUnavailable: the database does not open.
     """
     _check(options)
-    engine = _engine(url)
+    engine = _engine(url, options)
     pubsub = InProcessPubSub()
-    store = SqlStore(engine, FunctionClock(options.clock), publish=pubsub.publish)
+    store = SqlStore(engine, _clock(engine, options), publish=pubsub.publish)
     try:
         if options.create_tables:
             migrate.create_or_upgrade(engine)
@@ -134,15 +148,24 @@ def _channels(adapters: ChannelRegistry | None) -> ChannelRegistry:
     return built_in if adapters is None else LayeredRegistry(adapters, built_in)
 
 
-def _engine(url: str) -> sa.Engine:
-    if not url.startswith(("sqlite://", "sqlite+pysqlite://")) or "\0" in url:
-        raise fault("database_url", "must begin with sqlite:///")
+def _clock(engine: sa.Engine, options: Options) -> Clock | None:
+    # Processes on several machines agree on one time: the database's, unless the host brings its own.
+    own = engine.dialect.name == "postgresql" and options.clock is time.time
+    return None if own else FunctionClock(options.clock)
+
+
+def _engine(url: str, options: Options) -> sa.Engine:
+    form = next((form for begins, form in _FORMS.items() if url.startswith(begins)), None)
+    if form is None or "\0" in url:
+        raise fault("database_url", "must begin with sqlite:/// or postgresql://")
     try:
-        return sqlite_engine(url)
+        if url.startswith("sqlite"):
+            return sqlite_engine(url)
+        return postgres_engine(url, prepare=options.pg_prepare)
     except (ValueError, sa.exc.ArgumentError):
-        raise fault(
-            "database_url", "is not of the form sqlite:///path (two slashes more for /path)"
-        ) from None
+        raise fault("database_url", f"is not of the form {form}") from None
+    except MissingDriver as missing:
+        raise fault("database_url", f"cannot be used: {missing}") from None
 
 
 def _check(options: Options) -> None:

@@ -2,21 +2,18 @@
 SQLite reads by index: how the planner takes every statement, on tables of ten thousand rows.
 """
 
-import random
 import re
 
 import pytest
 
-from kit.builders import NOW, a_notification, an_effective
-from kit.rows import BARE, FULL, a_copy, a_window, an_event
+from kit.aged import aged
+from kit.builders import NOW
+from kit.rows import BARE
 from kit.stores import open_engine
 from uns.adapters.sql.codec import STORED
 from uns.adapters.sql.schema import metadata
 from uns.adapters.sql.statements import Statement, Statements
-from uns.ports.rows import Copy, DedupWindow, Event, Notification
-from uns.ports.vocabulary import Ack, Priority, Status
 
-ROWS = 10_000
 VALUES = {"limit": 20, "attempts": 3, "at": NOW, "now": NOW, "since": NOW, "after_at": NOW, "first": 0}
 
 SCANS = {
@@ -27,43 +24,15 @@ SCANS = {
 """Statements that may read a whole index, and why."""
 
 
-def many():
-    """
-    As in a ledger that has run for a while: nearly all is delivered, a few wait for something.
-    """
-    chance = random.Random(1)
-    for n in range(ROWS):
-        fields = {"accepted_at": NOW + n, "next_attempt": NOW + n, "status": Status.DELIVERED}
-        fields |= {"dedup_key": f"d{n // 3}", "notification_type": f"type.{n % 50}"}
-        match n % 100:
-            case 0:
-                fields |= {"status": Status.PENDING, "priority": chance.choice([*Priority])}
-            case 1:
-                fields |= {"status": Status.PENDING, "dedup_owner_id": f"n{n - 1}"}
-            case 2:
-                fields |= {"status": Status.FAILED, "dead_letter": True, "dedup_successor_id": f"n{n + 1}"}
-            case 3:
-                fields |= {"ack_status": Ack.PENDING, "deadline": NOW + n}
-        yield a_notification(f"n{n}", effective=EFFECTIVE, **fields)
-        yield an_event(f"e{n}", f"n{n // 5}", callback_pending=n % 100 == 0, callback_until=NOW + n)
-        yield a_copy(f"n{n}")
-        yield a_window(f"d{n}")
-
-
-EFFECTIVE = an_effective()
-
-
 @pytest.fixture(scope="module")
 def database(tmp_path_factory):
     engine = open_engine("sqlite", tmp_path_factory.mktemp("plans"))
     connection = engine.raw_connection()
     cursor = connection.cursor()
     statements = Statements(engine.dialect)
-    rows = [*many(), *(row for row in FULL if type(row) not in {Notification, Event, Copy, DedupWindow})]
     cursor.execute("BEGIN")
-    for kind in STORED:
-        of_kind = [STORED[kind].encode(row) for row in rows if type(row) is kind]
-        cursor.executemany(statements.inserts[kind].text, of_kind)
+    for kind, rows in aged().items():
+        cursor.executemany(statements.inserts[kind].text, [STORED[kind].encode(row) for row in rows])
     cursor.execute("COMMIT")
     yield cursor
     connection.close()

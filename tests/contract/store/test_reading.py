@@ -29,7 +29,7 @@ def beside(way):
     """
     Whether this store's readers and its writer work at the same time.
     """
-    return way.startswith("sqlite-") and not way.startswith("sqlite-memory")
+    return way.rpartition("-")[0] in {"sqlite", "postgres"}
 
 
 @pytest.fixture

@@ -6,12 +6,13 @@ import pytest
 from msgspec import structs
 
 from uns.core.rules.access import digest
-from uns.entrypoints.settings import Settings, read_settings
+from uns.entrypoints.settings import Settings, Switch, read_settings
 from uns.ports.errors import Rejected
 from uns.ports.identity import Role
 
 FIELDS = {
     "UNS_DATABASE_URL": "database_url",
+    "UNS_PG_PREPARE": "pg_prepare",
     "UNS_HOST": "host",
     "UNS_PORT": "port",
     "UNS_POLICY_DIR": "policy_dir",
@@ -122,6 +123,15 @@ def test_seconds_are_a_number(name, value):
     assert "must be a number of seconds" in refused(name, value)
     assert 1.5 == read(name, "1.5")
     assert 0.25 == read(name, ".25")
+
+
+@pytest.mark.parametrize("value", ["On", "true", "1", "no", "o"])
+def test_a_switch_is_on_or_off(value):
+    """
+    In these words.
+    """
+    assert "UNS_PG_PREPARE must be on or off" == refused("UNS_PG_PREPARE", value)
+    assert [Switch.ON, Switch.OFF] == [read("UNS_PG_PREPARE", each) for each in ("on", "off")]
 
 
 def test_space_around_a_value_does_not_count():

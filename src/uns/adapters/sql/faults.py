@@ -1,15 +1,33 @@
 """
-Database faults told apart: refused for what the plan wants, or simply no answer.
+Faults of a database told apart: what is to blame, and what may be done about it.
 """
 
 from __future__ import annotations
 
-import sqlite3
+from collections.abc import Callable
+from enum import Enum, auto
 
-from uns.adapters.sql.sqlite import explained
-from uns.ports.errors import Stale, StoreRefused, StoreUnavailable
+from uns.ports.errors import Stale, StoreRefused
+from uns.ports.store import Wants
 
-_CLASHES = frozenset({sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, sqlite3.SQLITE_CONSTRAINT_UNIQUE})
+
+class Fault(Enum):
+    """
+    What an error of a driver means to a transaction.
+    """
+
+    CLASH = auto()
+    """A row was there that an insert took for absent."""
+    REFUSED = auto()
+    """The values of one plan cannot be stored."""
+    AGAIN = auto()
+    """The database took the side of another transaction: nothing was written."""
+    DOWN = auto()
+    """The database does not work, or not in time."""
+
+
+FaultOf = Callable[[BaseException], Fault | None]
+"""None: the error is not the database's."""
 
 
 class Refused(Exception):
@@ -22,49 +40,39 @@ class Refused(Exception):
         self.error = error
 
 
-def sinking(error: Exception) -> BaseException:
+class NeedMore(Exception):
+    """
+    A plan asked for a lock that is not to be waited for, given those that its group holds.
+
+    The group begins again, and takes ``wants`` with the others, in order.
+    """
+
+    def __init__(self, wants: Wants) -> None:
+        super().__init__(str(wants))
+        self.wants = wants
+
+
+def sinking(error: Exception, fault_of: FaultOf) -> BaseException:
     """
     What a failed write means, whichever plan's read made the group write.
 
     ``Stale`` where a row was there that the insert took for absent, ``Refused`` where the values
     do not go onto the wire; faults of the database as they are.
     """
-    match error:
-        case sqlite3.IntegrityError() if error.sqlite_errorcode in _CLASHES:
-            return Stale(str(error))
-        case sqlite3.Error() | Stale():
-            return error
-        case _:
-            return _refused(error)
+    fault = fault_of(error)
+    if fault is Fault.CLASH:
+        return Stale(str(error))
+    if fault is not None or isinstance(error, Stale | NeedMore):
+        return error
+    return refused(error, fault)
 
 
-def refusal(error: BaseException, name: str) -> BaseException:
+def refused(error: Exception, fault: Fault | None) -> Refused:
     """
-    What a fault before COMMIT means for the group.
-
-    ``Refused`` where a plan's own values or code are to blame, so that the others can go on
-    without it; ``StoreUnavailable`` where the database does not work; anything that is no
-    ordinary error as it is.
+    The end of one plan, whose own values or code are to blame, so that others can go on without it.
     """
-    match error:
-        case sqlite3.OperationalError() | sqlite3.InternalError():
-            return unavailable(error, name)
-        case Exception():
-            return _refused(error)
-        case _:
-            return error
-
-
-def _refused(error: Exception) -> Refused:
-    if not isinstance(error, sqlite3.Error | UnicodeError | OverflowError):
+    if fault is None and not isinstance(error, UnicodeError | OverflowError):
         return Refused(error)
-    refused = StoreRefused(f"the database refused the values: {error}")
-    refused.__cause__ = error
-    return Refused(refused)
-
-
-def unavailable(error: BaseException, name: str) -> StoreUnavailable:
-    """
-    One clear sentence for a database, called ``name``, that does not work.
-    """
-    return explained(error, name) or StoreUnavailable(f"the database {name} does not answer: {error}")
+    because = StoreRefused(f"the database refused the values: {error}")
+    because.__cause__ = error
+    return Refused(because)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
+from uns.adapters.sql import postgres
 from uns.adapters.sql.schema import metadata
 from uns.adapters.sql.sqlite import begin_immediate, patiently, place
 from uns.ports.errors import SchemaMismatch, StoreUnavailable
@@ -110,12 +111,21 @@ def _look(engine: sa.Engine, scripts: Path) -> State:
 
 def _migrate(engine: sa.Engine, scripts: Path) -> State:
     upgrade = _upgrading(scripts)  # loaded first: nobody shall wait for imports
-    with _one_at_a_time, engine.connect() as connection, connection.begin():
+    with _one_at_a_time, _transactional(engine).connect() as connection, connection.begin():
         _lock(connection)
         found = _state(connection, scripts)
         if found in _MIGRATES:
             upgrade(connection)
         return found
+
+
+def _transactional(engine: sa.Engine) -> sa.Engine:
+    # The store's connections to PostgreSQL commit each statement by themselves.
+    return (
+        engine
+        if engine.dialect.name == "sqlite"
+        else engine.execution_options(isolation_level="READ COMMITTED")
+    )
 
 
 def _state(connection: sa.Connection, scripts: Path) -> State:
@@ -174,4 +184,4 @@ def _refusals_of(engine: sa.Engine) -> Iterator[None]:
 
 
 def _name(engine: sa.Engine) -> str:
-    return place(engine.url) if engine.dialect.name == "sqlite" else str(engine.url.database)
+    return place(engine.url) if engine.dialect.name == "sqlite" else postgres.place(engine.url)

@@ -19,6 +19,7 @@ import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.engine import ExceptionContext
 
+from uns.adapters.sql.faults import Fault
 from uns.ports.errors import StoreUnavailable
 from uns.ports.store import idle
 
@@ -28,6 +29,7 @@ PATIENCE_SECONDS = 10.0
 _PAUSE_SECONDS = 0.0005
 
 _LOCKED = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL})
+_CLASHES = frozenset({sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, sqlite3.SQLITE_CONSTRAINT_UNIQUE})
 _PRIMARY = 0xFF  # an extended result code carries the primary one in its low byte
 
 _REMEDIES = {
@@ -165,6 +167,21 @@ def _share(connection: sqlite3.Connection, name: str) -> None:
     (mode,) = patiently(lambda: connection.execute("PRAGMA journal_mode=WAL").fetchone())
     if mode not in {"wal", "memory"}:
         raise StoreUnavailable(f"the database {name} is on a disk that cannot share memory: use a local disk")
+
+
+def fault_of(error: BaseException) -> Fault | None:
+    """
+    What an error of SQLite's means to a transaction.
+    """
+    match error:
+        case sqlite3.IntegrityError() if error.sqlite_errorcode in _CLASHES:
+            return Fault.CLASH
+        case sqlite3.OperationalError() | sqlite3.InternalError():
+            return Fault.DOWN
+        case sqlite3.Error():
+            return Fault.REFUSED
+        case _:
+            return None
 
 
 def explained(error: BaseException, name: str) -> StoreUnavailable | None:

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from uns.adapters.sql import schema
 from uns.adapters.sql.codec import LINK, STORED, Stored
+from uns.adapters.sql.dialects import by_bytes, hexadecimal, one_of
 from uns.ports.rows import Copy, DedupWindow, DeliveryAudit, Event, Notification
 from uns.ports.vocabulary import Ack, Priority, Status
 
@@ -47,11 +48,6 @@ def json_list(values: Sequence[str]) -> str:
     return msgspec.json.encode(values).decode()
 
 
-def _one_of(column: sa.ColumnElement[Any], name: str) -> sa.ColumnElement[bool]:
-    listed = sa.func.json_each(sa.bindparam(name, type_=sa.Text)).table_valued("value")
-    return column.in_(sa.select(listed.c.value))
-
-
 def _p(name: str, type_: Any = None) -> sa.BindParameter[Any]:
     return sa.bindparam(name, type_=type_ or sa.Text)
 
@@ -65,6 +61,9 @@ class Statements:
     Every statement of the store for one dialect.
     """
 
+    locks = False
+    """Whether rows are locked one by one: not by whom one lock keeps all others out, nor for reading."""
+
     def __init__(self, dialect: sa.Dialect) -> None:
         self._dialect = dialect
         self._sqlite = dialect.name == "sqlite"
@@ -73,13 +72,13 @@ class Statements:
         self.inserts = {kind: self._insert(stored) for kind, stored in STORED.items()}
         self.gets = {kind: self._get(stored) for kind, stored in STORED.items()}
         whole = sa.select(*STORED[Notification].columns)
-        self.by_ids = self._compile(whole.where(_one_of(_n.id, "ids")))
-        self.by_keys = self._compile(whole.where(_one_of(_n.key, "keys")))
+        self.by_ids = self._compile(whole.where(one_of(_n.id, "ids")))
+        self.by_keys = self._compile(whole.where(one_of(_n.key, "keys")))
         self.windows = self._compile(
-            sa.select(*STORED[DedupWindow].columns).where(_one_of(schema.dedup.c.key, "keys"))
+            sa.select(*STORED[DedupWindow].columns).where(one_of(schema.dedup.c.key, "keys"))
         )
         self.copies = self._compile(
-            sa.select(*STORED[Copy].columns).where(_one_of(schema.copies.c.notification_id, "ids"))
+            sa.select(*STORED[Copy].columns).where(one_of(schema.copies.c.notification_id, "ids"))
         )
         audit = schema.delivery_audits.c
         self.audits_of = self._compile(
@@ -87,7 +86,7 @@ class Statements:
             .where(audit.notification_id == _p("id"))
             .order_by(audit.created_at, audit.id)
         )
-        self.dedup_keys = self._compile(sa.select(_n.id, _n.dedup_key).where(_one_of(_n.id, "ids")))
+        self.dedup_keys = self._compile(sa.select(_n.id, _n.dedup_key).where(one_of(_n.id, "ids")))
         self._lines(whole)
         self._proposals(whole)
         self._event_reads()
@@ -131,12 +130,19 @@ class Statements:
         """
         known = self._due.get((channels, without))
         if known is None:
-            unwanted = (sa.not_(_one_of(_n.effective_hash, "without")),) if without else ()
+            unwanted = (sa.not_(one_of(_n.effective_hash, "without")),) if without else ()
             classes = [self._due_class(priority, channels).where(*unwanted) for priority in Priority]
             proposed = sa.union_all(*(sa.select(part.subquery().c.id) for part in classes))
             whole = sa.select(*STORED[Notification].columns)
-            known = self._due[(channels, without)] = self._compile(whole.where(_n.id.in_(proposed)))
+            due = self._free(whole.where(_n.id.in_(proposed)), schema.notifications)
+            known = self._due[(channels, without)] = self._compile(due)
         return known
+
+    def _free(self, proposed: sa.Select[Any], table: sa.Table) -> sa.Select[Any]:
+        """
+        A proposal as it reads for a writer: without the rows of ``table`` that others have locked.
+        """
+        return proposed.with_for_update(of=table, skip_locked=True) if self.locks else proposed
 
     def _compile(self, statement: sa.Executable) -> Statement:
         compiled = statement.compile(dialect=self._dialect)  # type: ignore[attr-defined]
@@ -168,7 +174,7 @@ class Statements:
         )
         line = line.union(sa.select(address, onward).join(line, _n.id == line.c.target))
         self.line_of = self._compile(sa.select(*LINK.columns).join(line, address == line.c.address))
-        into = sa.select(_p("id").label("id")).cte("line", recursive=True)
+        into = sa.select(by_bytes(_p("id")).label("id")).cte("line", recursive=True)
         into = into.union(sa.select(_n.id).join(into, _n.dedup_successor_id == into.c.id))
         self.line_into = self._compile(whole.join(into, _n.id == into.c.id).order_by(_n.accepted_at, _n.id))
         self.copies_of_line = self._compile(
@@ -176,11 +182,12 @@ class Statements:
         )
 
     def _proposals(self, whole: sa.Select[Any]) -> None:
-        self.overdue = self._compile(
+        overdue = (
             whole.where(_n.ack_status == sa.text(f"'{Ack.PENDING}'"), _n.deadline <= _at("at"))
             .order_by(_n.deadline, _n.id)
             .limit(_p("limit", sa.Integer))
         )
+        self.overdue = self._compile(self._free(overdue, schema.notifications))
         self.dead_letters = self._compile(
             whole.where(
                 _n.dead_letter,
@@ -195,7 +202,7 @@ class Statements:
             .limit(_p("limit", sa.Integer))
         )
         self.follower_count = self._compile(
-            sa.select(sa.func.count()).where(_n.dedup_owner_id == _p("owner"), _one_of(_n.status, "statuses"))
+            sa.select(sa.func.count()).where(_n.dedup_owner_id == _p("owner"), one_of(_n.status, "statuses"))
         )
         self.types_seen = self._compile(
             sa.select(_n.notification_type, _n.source)
@@ -209,7 +216,7 @@ class Statements:
         unserved: sa.ColumnElement[str] = _n.channels
         for n in range(channels):
             unserved = sa.func.replace(unserved, _p(f"c{n}"), sa.literal_column("''"))
-        return (
+        first = (
             sa.select(_n.id)
             .where(
                 _n.priority == sa.text(f"'{priority}'"),
@@ -222,28 +229,28 @@ class Statements:
             .order_by(_n.next_attempt, _n.id)
             .limit(_p("limit", sa.Integer))
         )
+        return self._free(first, schema.notifications)
 
     def _event_reads(self) -> None:
         whole = sa.select(*STORED[Event].columns)
         self.events_of = self._compile(whole.where(_e.notification_id == _p("id")).order_by(_e.seq))
-        self.events_with_ids = self._compile(whole.where(_one_of(_e.id, "ids")))
+        self.events_with_ids = self._compile(whole.where(one_of(_e.id, "ids")))
         order = (_e.callback_until, _e.at, _e.id)
         waiting = _e.callback_pending, _e.callback_until <= _at("now")
         limit = _p("limit", sa.Integer)
-        fresh = (
+        first = (
             sa.select(_e.seq)
             .where(*waiting, _e.callback_attempts < _p("attempts", sa.Integer))
             .order_by(*order)
             .limit(limit)
-            .subquery()
         )
+        fresh = self._free(first, schema.events).subquery()
         # Two index ranges: an OR of them would walk every callback that waits for its time.
-        held = sa.select(_e.seq).where(_e.callback_pending, _one_of(_e.callback_token, "tokens"))
+        held = sa.select(_e.seq).where(_e.callback_pending, one_of(_e.callback_token, "tokens"))
         proposed = sa.union_all(sa.select(fresh.c.seq), held)
-        held_first = sa.case((_one_of(_e.callback_token, "tokens"), 0), else_=1)
-        self.callbacks_due = self._compile(
-            whole.where(_e.seq.in_(proposed)).order_by(held_first, *order).limit(limit)
-        )
+        held_first = sa.case((one_of(_e.callback_token, "tokens"), 0), else_=1)
+        due = whole.where(_e.seq.in_(proposed)).order_by(held_first, *order).limit(limit)
+        self.callbacks_due = self._compile(self._free(due, schema.events))
         self.callbacks_exhausted = self._compile(
             whole.where(
                 *waiting,
@@ -255,9 +262,9 @@ class Statements:
         )
 
     def _sweeps(self) -> None:
-        behind = sa.and_(_n.dedup_owner_id == _p("owner"), _one_of(_n.status, "statuses"))
+        behind = sa.and_(_n.dedup_owner_id == _p("owner"), one_of(_n.status, "statuses"))
         number = sa.func.row_number().over(order_by=(_n.accepted_at, _n.id)) - 1 + _p("first", sa.Integer)
-        id = sa.func.substr(_p("base"), 1, 30).op("||")(sa.func.printf("%06x", number))
+        id = sa.func.substr(_p("base"), 1, 30).op("||")(hexadecimal(number))
         told = (
             sa.select(
                 id,

@@ -5,7 +5,9 @@ The SQL store: groups of plans under one commit, faults told apart, reads beside
 from __future__ import annotations
 
 import logging
+import random
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -13,53 +15,50 @@ from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
-from uns.adapters.sql.faults import Refused, refusal, unavailable
-from uns.adapters.sql.sqlite import begin_immediate, patiently, place
-from uns.adapters.sql.statements import Statements
+from uns.adapters.sql.databases import database_of
+from uns.adapters.sql.faults import Fault, NeedMore, Refused, refused
 from uns.adapters.sql.tx import GroupTx, PlanTx
 from uns.ports.decision import Signal
 from uns.ports.errors import Closed, Stale, StoreUnavailable, UnsError
 from uns.ports.sources import Clock
-from uns.ports.store import Plan, idle
+from uns.ports.store import Plan, Wants, idle
 
 T = TypeVar("T")
 
 _TRIES = 5
+_PAUSE_SECONDS = 0.005
 _SNAPSHOTS_KEPT = 64
 
 _log = logging.getLogger(__name__)
-_compiled: dict[str, Statements] = {}
 
 
 class SqlStore:
     """
-    Plans on a SQLite database.
+    Plans on a SQLite or PostgreSQL database.
 
     One writer at a time: ``transact`` and ``transact_many`` serialise. ``read`` runs beside them
     on its own connection, except in memory, where there is only one.
 
     Args:
-        engine: see ``uns.adapters.sql.sqlite.sqlite_engine``.
-        clock: where ``tx.now`` comes from, read after the write lock is held.
+        engine: see ``uns.adapters.sql.sqlite`` and ``uns.adapters.sql.postgres``.
+        clock: where ``tx.now`` comes from, read after the locks are held; None for the database's
+            own, which SQLite has not.
         publish: told the signals of a group once it is committed.
     """
 
     def __init__(
         self,
         engine: sa.Engine,
-        clock: Clock,
+        clock: Clock | None,
         *,
         publish: Callable[[Sequence[Signal]], None] = lambda _: None,
     ) -> None:
         self._engine = engine
-        self._clock = clock
         self._publish = publish
-        self._sql = _statements(engine.dialect)
-        self._name = place(engine.url)
+        self._database = database_of(engine, clock)
         self._immutable: dict[tuple[type, str], Any] = {}
         self._writer: Any = None
         self._writing = threading.Lock()
-        self._shared = isinstance(engine.pool, sa.StaticPool)
         self._closed = False
 
     def transact(self, plan: Plan[T]) -> T:
@@ -70,6 +69,8 @@ class SqlStore:
         return answer
 
     def transact_many(self, plans: Sequence[Plan[Any]], meanwhile: Callable[[], None] = idle) -> list[Any]:
+        if len(plans) > 1 and any(plan.wants.activates for plan in plans):
+            return [answer for run in _apart(plans) for answer in self.transact_many(run, meanwhile)]
         try:
             with self._writing:
                 replies, signals = self._group(plans, meanwhile)
@@ -83,9 +84,9 @@ class SqlStore:
 
     def read(self, plan: Plan[T]) -> T:
         try:
-            return patiently(partial(self._read, plan))
-        except self._engine.dialect.loaded_dbapi.Error as error:
-            raise unavailable(error, self._name) from error
+            return self._database.reading(partial(self._read, plan))
+        except self._database.error as error:
+            raise self._database.unavailable(error) from error
 
     def close(self) -> None:
         with self._writing:
@@ -93,6 +94,8 @@ class SqlStore:
                 return
             self._closed = True
             if self._writer is not None:
+                if not self._database.shared:
+                    self._writer.detach()  # its pool may be gone: see ``Database.reading``
                 self._writer.close()
             self._engine.dispose()
 
@@ -106,33 +109,63 @@ class SqlStore:
     def _group(
         self, plans: Sequence[Plan[Any]], meanwhile: Callable[[], None]
     ) -> tuple[list[Any], list[Signal]]:
-        for _ in range(_TRIES):
+        wants = [plan.wants for plan in plans]
+        for tried in range(_TRIES):
             cursor = self._begin(meanwhile)
             try:
-                group = GroupTx(cursor, self._sql, self._clock.now(), self._immutable, meanwhile)
-                group.prefetch([plan.wants for plan in plans])
-                replies = [self._attempt(plan, group) for plan in plans]
-                group.flush()
+                group, replies = self._run(plans, wants, cursor, meanwhile)
             except Stale:
                 self._roll_back(cursor)
                 continue
-            except Refused:
+            except NeedMore as need:
                 self._roll_back(cursor)
-                raise
+                wants.append(need.wants)
+                continue
             except BaseException as error:
                 self._roll_back(cursor)
-                raise refusal(error, self._name) from error
+                if self._database.fault_of(error) is not Fault.AGAIN:
+                    raise self._refusal(error) from error
+                time.sleep(_PAUSE_SECONDS * tried * random.random())  # noqa: S311 - jitter, not a secret
+                continue
             meanwhile()
             self._commit(cursor)
             return replies, group.signals
         raise Refused(StoreUnavailable("a row kept moving under the transaction"))
+
+    def _run(
+        self,
+        plans: Sequence[Plan[Any]],
+        wants: Sequence[Wants],
+        cursor: Any,
+        meanwhile: Callable[[], None],
+    ) -> tuple[GroupTx, list[Any]]:
+        group = self._database.group(cursor, self._immutable, meanwhile)
+        group.prefetch(wants)
+        replies = [self._attempt(plan, group) for plan in plans]
+        group.flush()
+        return group, replies
+
+    def _refusal(self, error: BaseException) -> BaseException:
+        """
+        What a fault before COMMIT means for the group.
+
+        ``Refused`` where a plan's own values or code are to blame, so that the others can go on
+        without it; ``StoreUnavailable`` where the database does not work; anything that is no
+        ordinary error as it is.
+        """
+        fault = self._database.fault_of(error)
+        if fault is Fault.DOWN:
+            return self._database.unavailable(error)
+        if isinstance(error, Refused) or not isinstance(error, Exception):
+            return error
+        return refused(error, fault)
 
     def _attempt(self, plan: Plan[Any], group: GroupTx) -> Any:
         # Only a fault of the database may sink the group; any other error is the plan's own.
         tx = PlanTx(group)
         try:
             reply = plan.run(tx)
-        except (Stale, Refused, self._engine.dialect.loaded_dbapi.Error):
+        except (Stale, NeedMore, Refused, self._database.error):
             raise
         except Exception as error:
             return error
@@ -144,71 +177,72 @@ class SqlStore:
             raise Closed
         if len(self._immutable) > _SNAPSHOTS_KEPT:
             self._immutable.clear()
-        cursor = None
         try:
             if self._writer is None:
                 self._writer = self._engine.raw_connection()
-            cursor = self._writer.cursor()
-            begin_immediate(cursor, waiting=meanwhile)
-        except self._engine.dialect.loaded_dbapi.Error as error:
-            self._drop_writer(cursor)
-            raise unavailable(error, self._name) from error
-        return cursor
+            return self._database.begin(self._writer, meanwhile)
+        except self._database.error as error:
+            self._drop_writer()
+            raise self._database.unavailable(error) from error
 
     def _commit(self, cursor: Any) -> None:
         try:
             cursor.execute("COMMIT")
-        except self._engine.dialect.loaded_dbapi.Error as error:
+        except self._database.error as error:
             # Whether it was committed is unknown: the callers run the same plans again.
             self._roll_back(cursor)
-            raise unavailable(error, self._name) from error
+            raise self._database.unavailable(error) from error
         cursor.close()
 
     def _roll_back(self, cursor: Any) -> None:
         try:
-            if self._writer.driver_connection.in_transaction:
-                cursor.execute("ROLLBACK")
-            cursor.close()
-        except self._engine.dialect.loaded_dbapi.Error:
-            _log.exception("rollback failed; the connection is given up")
+            self._database.roll_back(cursor)
+        except self._database.error:
+            _log.debug("the connection is given up", exc_info=True)
             self._drop_writer(cursor)
 
     def _drop_writer(self, cursor: Any = None) -> None:
-        with suppress(self._engine.dialect.loaded_dbapi.Error):
+        with suppress(self._database.error):
             if cursor is not None:
                 cursor.close()  # a statement left open would keep the connection, and its lock, alive
-        if self._writer is not None and not self._shared:
+        if self._writer is not None and not self._database.shared:
             self._writer.invalidate()
             self._writer = None
 
     def _read(self, plan: Plan[T]) -> T:
-        with self._reader() as cursor:
-            group = GroupTx(cursor, self._sql, self._clock.now(), self._immutable)
+        with self._reader() as connection:
+            group = self._database.begin_reading(connection, self._immutable)
             return plan.run(PlanTx(group, read_only=True))
 
     @contextmanager
     def _reader(self) -> Iterator[Any]:
         if self._closed:
             raise Closed
-        if self._shared:
+        if self._database.shared:
             with self._writing:
                 if self._writer is None:
                     self._writer = self._engine.raw_connection()
-                yield self._writer.cursor()
+                yield self._writer
             return
         connection = self._engine.raw_connection()
         try:
-            cursor = connection.cursor()
-            cursor.execute("BEGIN")
-            yield cursor
+            yield connection
         finally:
-            connection.rollback()
             connection.close()
 
 
-def _statements(dialect: sa.Dialect) -> Statements:
-    # One set of texts serves all stores of a process: compiling them takes as long as many commits.
-    known = _compiled.get(dialect.name)
-    if known is None:
-        known = _compiled[dialect.name] = Statements(dialect)
-    return known
+def _apart(plans: Sequence[Plan[Any]]) -> Iterator[list[Plan[Any]]]:
+    """
+    The same plans in order, in runs; each that activates policies is alone.
+    """
+    run: list[Plan[Any]] = []
+    for plan in plans:
+        if plan.wants.activates and run:
+            yield run
+            run = []
+        run.append(plan)
+        if plan.wants.activates:
+            yield run
+            run = []
+    if run:
+        yield run

@@ -14,7 +14,8 @@ import msgspec
 
 from uns.adapters.sql.answers import ANSWERS
 from uns.adapters.sql.codec import STORED, Stored
-from uns.adapters.sql.faults import sinking
+from uns.adapters.sql.faults import FaultOf, sinking
+from uns.adapters.sql.sqlite import fault_of
 from uns.adapters.sql.statements import Statement, Statements, json_list
 from uns.ports.decision import Decision, Row, Signal, Sweep
 from uns.ports.errors import Stale
@@ -28,6 +29,8 @@ R = TypeVar("R", bound=Row)
 Q = TypeVar("Q")
 Cursor = Any  # a DB-API cursor: the drivers share no type
 Key = tuple[type, str]
+Inserts = dict[type, list[Any]]
+Updates = dict[tuple[type, tuple[int, ...]], list[tuple[Any, ...]]]
 
 _IMMUTABLE = (SnapshotRecord, PolicyContent)
 
@@ -40,6 +43,8 @@ class GroupTx:
         immutable: rows that never change once written, shared between transactions.
         meanwhile: called before many rows are moved.
     """
+
+    fault_of: FaultOf = staticmethod(fault_of)
 
     def __init__(
         self,
@@ -69,16 +74,16 @@ class GroupTx:
         """
         if any(want.policy for want in wants):
             self.get(PolicyAuthority, AUTHORITY)
-        groups = _distinct(want.groups for want in wants)
+        groups = distinct(want.groups for want in wants)
         if groups:
             self.dedup_keys.update(self.query(self.sql.dedup_keys, ids=json_list(groups)))
         learnt = [key for id in groups if (key := self.dedup_keys.get(id)) is not None]
-        self._want_windows(_distinct([*(want.windows for want in wants), learnt]))
+        self._want_windows(distinct([*(want.windows for want in wants), learnt]))
         self._want_rows(
-            keys=_distinct(want.keys for want in wants),
-            ids=_distinct([*(want.rows for want in wants), groups]),
+            keys=distinct(want.keys for want in wants),
+            ids=distinct([*(want.rows for want in wants), groups]),
         )
-        self._want_copies(_distinct(want.copies for want in wants))
+        self._want_copies(distinct(want.copies for want in wants))
 
     def get(self, kind: type[Any], key: str) -> Any:
         """
@@ -179,31 +184,41 @@ class GroupTx:
         try:
             self._write()
         except Exception as error:
-            raise sinking(error) from None
+            raise sinking(error, self.fault_of) from None
+
+    def answer(self, query: Query[Any]) -> Sequence[Any]:
+        """
+        What the database answers to a query.
+        """
+        return ANSWERS[type(query)](self, query)
 
     def _write(self) -> None:
-        inserts: dict[type, list[tuple[Any, ...]]] = {}
-        updates: dict[tuple[type, tuple[int, ...]], list[tuple[Any, ...]]] = {}
+        inserts, updates = self._pending()
+        for kind, rows in inserts.items():
+            encode = STORED[kind].encode
+            self._cursor.executemany(self.sql.inserts[kind].text, [encode(row) for row in rows])
+        for (kind, moved), values in updates.items():
+            self._cursor.executemany(self.sql.update(kind, moved).text, values)
+            if self._cursor.rowcount != len(values):
+                raise Stale(kind.__name__)
+
+    def _pending(self) -> tuple[Inserts, Updates]:
+        inserts: Inserts = {}
+        updates: Updates = {}
         for at in self._dirty:
             self._sort(at, inserts, updates)
         self._dirty.clear()
-        for kind, rows in inserts.items():
-            self._cursor.executemany(self.sql.inserts[kind].text, rows)
-        for (kind, moved), rows in updates.items():
-            self._cursor.executemany(self.sql.update(kind, moved).text, rows)
-            if self._cursor.rowcount != len(rows):
-                raise Stale(kind.__name__)
         if self._events:
-            events, self._events = self._events, []
-            encode = STORED[Event].encode
-            self._cursor.executemany(self.sql.inserts[Event].text, [encode(event) for event in events])
+            inserts.setdefault(Event, []).extend(self._events)
+            self._events = []
+        return inserts, updates
 
-    def _sort(self, at: Key, inserts: Any, updates: Any) -> None:
+    def _sort(self, at: Key, inserts: Inserts, updates: Updates) -> None:
         before, after = self._stored.get(at), self.rows[at]
         stored = STORED[at[0]]
         self._stored[at] = after
         if before is None:
-            inserts.setdefault(at[0], []).append(stored.encode(after))
+            inserts.setdefault(at[0], []).append(after)
         elif moved := stored.moved(before, after):
             updates.setdefault((at[0], moved), []).append(_update(stored, before, after, moved))
 
@@ -259,7 +274,7 @@ class GroupTx:
             for key in keys:
                 self.keys.setdefault(key, None)
         owners = [row.owner_id for at, row in self.rows.items() if at[0] is DedupWindow and row is not None]
-        unknown = [id for id in _distinct([ids, owners]) if (Notification, id) not in self.rows]
+        unknown = [id for id in distinct([ids, owners]) if (Notification, id) not in self.rows]
         if unknown:
             self.load_all(Notification, self.query(self.sql.by_ids, ids=json_list(unknown)))
         for id in ids:
@@ -323,7 +338,7 @@ class PlanTx:
             # The database does not know this plan's overlay; an answer from it would be wrong.
             raise AssertionError(f"{type(query).__name__} after apply: a plan reads before it writes")
         self._group.flush()
-        return ANSWERS[type(query)](self._group, query)
+        return self._group.answer(query)
 
     def apply(self, decision: Decision[T]) -> T:
         if self._read_only and (decision.changes or decision.sweeps or decision.events):
@@ -362,5 +377,8 @@ def _swept_outcome(sweep: Sweep) -> str | None:
     return msgspec.json.encode(Outcome(error_message=sweep.error_message)).decode()
 
 
-def _distinct(lists: Iterable[Iterable[str]]) -> list[str]:
+def distinct(lists: Iterable[Iterable[str]]) -> list[str]:
+    """
+    All values, sorted, each once.
+    """
     return sorted({value for values in lists for value in values})

@@ -53,4 +53,6 @@ def place_of(database_url: str) -> str:
     Where a database is, for people to read.
     """
     file = file_of(database_url)
+    if file is None and database_url.startswith("postgresql"):
+        return sa.make_url(database_url).set(password=None, query={}).render_as_string()
     return str(file) if file is not None else "in memory"

@@ -26,12 +26,14 @@ class Runtime(Sending, Operating, Reading):
     use it as a context manager.
 
     Args:
-        database_url: ``sqlite:///path``, or ``sqlite://`` for one that lives in memory.
+        database_url: ``sqlite:///path``, ``sqlite://`` for one that lives in memory, or
+            ``postgresql://user@host/database`` (``pip install 'uns[postgres]'``).
         adapters: channel adapters by name, over the built-in LOG and RECORDING.
         create_tables: create or migrate the schema, and load the packaged policies if there are none.
         max_attempts: attempts per delivery cycle where the policy names no number.
         retry_seconds: the first backoff; it doubles up to 300 s.
-        clock: Unix seconds; used for every decision.
+        clock: Unix seconds; used for every decision. Without one, decisions on PostgreSQL go by the
+            database's clock.
         callback: called with each terminal response (ACKED, DISMISSED, TIMED_OUT).
 
     Raises:

@@ -9,13 +9,20 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 
+from uns.adapters.sql.dialects import xid8
+
 revision = "0001"
 down_revision = None
 
-_Id = sa.String(36)
-_Digest = sa.String(64)
-_Name = sa.String(255)
-_Word = sa.String(32)
+
+def _text(length: int) -> sa.String:
+    return sa.String(length).with_variant(sa.String(length, collation="C"), "postgresql")
+
+
+_Id = _text(36)
+_Digest = _text(64)
+_Name = _text(255)
+_Word = _text(32)
 
 _DELIVERY = "'PENDING', 'DELIVERED', 'FAILED', 'DEDUPLICATED'"
 _RESPONSE = "'PENDING', 'ACKED', 'DISMISSED', 'TIMED_OUT'"
@@ -101,6 +108,7 @@ def _notifications() -> None:
         _states("uns_notifications", "status", _DELIVERY),
         _states("uns_notifications", "ack_status", _RESPONSE),
         sa.UniqueConstraint("key", name=op.f("uq_uns_notifications_key")),
+        postgresql_with={"fillfactor": 70},
     )
 
 
@@ -130,7 +138,7 @@ def _events() -> None:
         sa.Column("seq", sa.BigInteger().with_variant(sa.Integer, "sqlite"), nullable=False),
         sa.Column("id", _Id, nullable=False),
         sa.Column("notification_id", _Id, nullable=False),
-        sa.Column("kind", sa.String(50), nullable=False),
+        sa.Column("kind", _text(50), nullable=False),
         sa.Column("at", sa.Double, nullable=False),
         sa.Column("payload", sa.Text, nullable=False),
         sa.Column("callback_pending", sa.Boolean, nullable=False),
@@ -138,12 +146,20 @@ def _events() -> None:
         sa.Column("callback_token", _Id),
         sa.Column("callback_attempts", sa.Integer, nullable=False),
         sa.Column("callback_error", sa.String(2000)),
+        *_transaction(),
         _key("uns_events", "seq"),
         sa.UniqueConstraint("id", name=op.f("uq_uns_events_id")),
     )
     _index("ix_uns_events_notification_id", "uns_events", "notification_id")
     _index("ix_uns_callbacks", "uns_events", "callback_until", "at", "id", where=_is_true("callback_pending"))
     _index("ix_uns_callback_tokens", "uns_events", "callback_token", where="callback_token IS NOT NULL")
+
+
+def _transaction() -> list[sa.Column[Any]]:
+    # Several transactions write at once on PostgreSQL alone, and only there is `seq` not their order.
+    if op.get_context().dialect.name == "sqlite":
+        return []
+    return [sa.Column("xid", xid8, nullable=False, server_default=sa.text("pg_current_xact_id()"))]
 
 
 def _dedup() -> None:
@@ -164,7 +180,7 @@ def _copies() -> None:
     op.create_table(
         "uns_copies",
         sa.Column("notification_id", _Id, nullable=False),
-        sa.Column("channel", sa.String(64), nullable=False),
+        sa.Column("channel", _text(64), nullable=False),
         sa.Column("ref", sa.Text),
         sa.Column("routing", sa.Text),
         sa.Column("state", _Word, nullable=False),
@@ -249,7 +265,7 @@ def _policy_contents() -> None:
 def _policies() -> None:
     op.create_table(
         "notification_policy_revisions",
-        sa.Column("id", sa.String(300), nullable=False),
+        sa.Column("id", _text(300), nullable=False),
         sa.Column("policy_id", _Name, nullable=False),
         sa.Column("revision", sa.Integer, nullable=False),
         sa.Column("notification_type", _Name, nullable=False),
