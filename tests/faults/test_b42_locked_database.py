@@ -15,18 +15,19 @@ import pytest
 from kit.builders import a_request
 from kit.children import Fickle, Noted, live, noted
 from kit.processes import children
-from kit.runtimes import PRINCIPAL, a_document
+from kit.runtimes import ON_BOTH, PRINCIPAL, a_document
 from uns import Runtime, SimpleAdapterRegistry, StoreUnavailable
-from uns.adapters.sql import store
+from uns.adapters.sql import databases
 from uns.adapters.sql.sqlite import begin_immediate
 from uns.entrypoints.wiring import Options, open_ledger
 
 CLIENTS, TIMES = 4, 60
 
 
+@ON_BOTH
 def test_two_processes_under_load(url, open_runtime, in_force, tmp_path):
     """
-    B42: given one file, when two processes accept, send, answer, replay and read at once, then no
+    B42: given one database, when two processes accept, send, answer, replay and read at once, then no
     call meets a lock, every acceptance is there, and each was sent once.
     """
     notes, start = tmp_path / "notes", tmp_path / "start"
@@ -114,7 +115,7 @@ def test_a_lock_that_outlasts_all_patience_is_told(url, runtime, channel, locked
     error says that the database stayed locked, and the same request with the same key goes through
     once the lock is free.
     """
-    monkeypatch.setattr(store, "begin_immediate", partial(begin_immediate, patience_seconds=0.05))
+    monkeypatch.setattr(databases, "begin_immediate", partial(begin_immediate, patience_seconds=0.05))
     registry = SimpleAdapterRegistry({"PAGER": channel})
     request = a_request(idempotency_key="k")
     with Runtime.over(open_ledger(url, registry, Options(patience_seconds=0)), registry) as impatient:
