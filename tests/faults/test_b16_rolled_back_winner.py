@@ -9,27 +9,77 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from itertools import count
 
+import psycopg
 import pytest
 
 from kit.builders import a_request
-from kit.runtimes import PRINCIPAL, a_document
+from kit.runtimes import ON_BOTH, PRINCIPAL, a_document
 from uns.ports.errors import StoreRefused
 
 MANY = 40
 
+
 FAULTS = {
-    "the row": "uns_notifications WHEN new.notification LIKE '%poison%'",
-    "the event": "uns_events WHEN new.kind = 'ACCEPTED' AND EXISTS (SELECT 1 FROM uns_notifications AS n"
-    " WHERE n.id = new.notification_id AND n.notification LIKE '%poison%')",
-    "the window": "uns_dedup WHEN EXISTS (SELECT 1 FROM uns_notifications AS n"
-    " WHERE n.id = new.owner_id AND n.notification LIKE '%poison%')",
+    "the row": ("uns_notifications", "new.notification LIKE '%poison%'"),
+    "the event": (
+        "uns_events",
+        "new.kind = 'ACCEPTED' AND EXISTS (SELECT 1 FROM uns_notifications AS n"
+        " WHERE n.id = new.notification_id AND n.notification LIKE '%poison%')",
+    ),
+    "the window": (
+        "uns_dedup",
+        "EXISTS (SELECT 1 FROM uns_notifications AS n"
+        " WHERE n.id = new.owner_id AND n.notification LIKE '%poison%')",
+    ),
 }
+TRIGGER = """
+    CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN IF {1} THEN RAISE 'no'; END IF; RETURN NEW; END $$;
+    CREATE TRIGGER no {2} INSERT ON {0} FOR EACH ROW EXECUTE FUNCTION no();
+"""
+
+
+class Sqlite:
+    """
+    The file of a runtime, by another connection.
+    """
+
+    def __init__(self, url):
+        self._connection = sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)
+        self.execute, self.close = self._connection.execute, self._connection.close
+
+    def refuse(self, table, condition):
+        then = "BEGIN SELECT RAISE(ABORT, 'no'); END"
+        self.execute(f"CREATE TRIGGER no BEFORE INSERT ON {table} WHEN {condition} {then}")
+
+    def mend(self):
+        self.execute("DROP TRIGGER IF EXISTS no")
+
+
+class Postgres:
+    """
+    The database of a runtime, by another session.
+    """
+
+    def __init__(self, url):
+        self._connection = psycopg.connect(url.replace("+psycopg", ""), autocommit=True)
+        self.execute, self.close = self._connection.execute, self._connection.close
+
+    def refuse(self, table, condition):
+        # A window is written in no known order with its owner: looked at when all is there.
+        when = "AFTER" if "EXISTS" in condition else "BEFORE"
+        self.execute(TRIGGER.format(table, condition, when))
+
+    def mend(self):
+        self.execute("DROP FUNCTION IF EXISTS no CASCADE")
 
 
 @pytest.fixture
-def database(tmp_path):
-    with closing(sqlite3.connect(tmp_path / "uns.db", isolation_level=None)) as connection:
-        yield connection
+def database(url):
+    database = Sqlite(url) if url.startswith("sqlite") else Postgres(url)
+    with closing(database):
+        yield database
+        database.mend()
 
 
 @pytest.fixture(params=FAULTS.values(), ids=FAULTS)
@@ -38,9 +88,7 @@ def poisonous(request, runtime, in_force, database):
     A runtime on a database that refuses a part of every poisoned acceptance, after its dedup step.
     """
     in_force(runtime, a_document(dedup_window_seconds=300))
-    database.execute(
-        f"CREATE TRIGGER no BEFORE INSERT ON {request.param} BEGIN SELECT RAISE(ABORT, 'no'); END"
-    )
+    database.refuse(*request.param)
     return runtime
 
 
@@ -82,6 +130,7 @@ def answered(outcomes):
     return [outcome for outcome in outcomes if not isinstance(outcome, StoreRefused)]
 
 
+@ON_BOTH
 async def test_sent_at_once_by_tasks(poisonous, database, channel):
     """
     B16: given a database that refuses every second acceptance, when 40 requests of one key are
@@ -99,6 +148,7 @@ async def test_sent_at_once_by_tasks(poisonous, database, channel):
     assert 1 == len(channel.calls)
 
 
+@ON_BOTH
 def test_accepted_at_once_by_threads(poisonous, database, channel):
     """
     B16: given the same, when 40 threads accept them, then each reply is of a row that exists, and a
@@ -123,6 +173,7 @@ def test_accepted_at_once_by_threads(poisonous, database, channel):
     assert 1 == len(channel.calls)
 
 
+@ON_BOTH
 async def test_every_generation_has_one_leader(poisonous, database, clock):
     """
     B16: given windows that end, when each of five generations is begun by a poisoned request, then
@@ -139,6 +190,7 @@ async def test_every_generation_has_one_leader(poisonous, database, clock):
     assert nothing_dangles(database)
 
 
+@ON_BOTH
 def test_a_refused_request_may_come_again(poisonous, database):
     """
     B16: given an acceptance that was refused, when the fault is mended and it comes again, then it
@@ -151,7 +203,7 @@ def test_a_refused_request_may_come_again(poisonous, database):
         database.execute(f"SELECT count(*) FROM {table}").fetchone()
         for table in ("uns_notifications", "uns_events", "uns_dedup")
     ]
-    database.execute("DROP TRIGGER no")
+    database.mend()
     again = poisonous.accept(poisoned, principal=PRINCIPAL)
 
     assert not again.idempotent_replay
@@ -175,6 +227,32 @@ async def test_an_interrupted_group_costs_nobody_anything(steps, runtime, in_for
         return cursor
 
     store._begin = begin_and_be_interrupted
+    sent = await asyncio.gather(*(runtime.send(request, principal=PRINCIPAL) for request in requests()))
+
+    assert MANY == len({each.notification_id for each in sent})
+    assert [(MANY,)] == database.execute("SELECT count(*) FROM uns_notifications").fetchall()
+    assert {1: 1} == leaders(database)
+    assert nothing_dangles(database)
+    assert 1 == len(channel.calls)
+
+
+@pytest.mark.parametrize("url", ["postgres"], indirect=True)
+async def test_a_killed_session_costs_nobody_anything(runtime, in_force, database, channel):
+    """
+    B16: given a session that is ended in every second group, when 40 requests of one key are sent at
+    once, then each of them is stored once and one of them was sent.
+    """
+    in_force(runtime, a_document(dedup_window_seconds=300))
+    store, groups = runtime._ledger.store, count()
+    begin = store._begin
+
+    def begin_and_be_killed():
+        cursor = begin()
+        if next(groups) % 2 == 0:
+            database.execute("SELECT pg_terminate_backend(%s, 5000)", [cursor.connection.info.backend_pid])
+        return cursor
+
+    store._begin = begin_and_be_killed
     sent = await asyncio.gather(*(runtime.send(request, principal=PRINCIPAL) for request in requests()))
 
     assert MANY == len({each.notification_id for each in sent})

@@ -15,7 +15,7 @@ import pytest
 from kit.builders import a_request
 from kit.children import Fickle, Noted, live, noted
 from kit.processes import children
-from kit.runtimes import PRINCIPAL, a_document
+from kit.runtimes import ON_BOTH, PRINCIPAL, a_document
 from uns import Runtime, SimpleAdapterRegistry, StoreUnavailable
 from uns.adapters.sql import databases
 from uns.adapters.sql.sqlite import begin_immediate
@@ -24,9 +24,10 @@ from uns.entrypoints.wiring import Options, open_ledger
 CLIENTS, TIMES = 4, 60
 
 
+@ON_BOTH
 def test_two_processes_under_load(url, open_runtime, in_force, tmp_path):
     """
-    B42: given one file, when two processes accept, send, answer, replay and read at once, then no
+    B42: given one database, when two processes accept, send, answer, replay and read at once, then no
     call meets a lock, every acceptance is there, and each was sent once.
     """
     notes, start = tmp_path / "notes", tmp_path / "start"

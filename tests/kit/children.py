@@ -6,16 +6,26 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import resource
 import signal
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from kit.builders import a_request
 from kit.waiting import until
-from uns import ChannelMessage, ChannelResult, Runtime, SimpleAdapterRegistry, UnsError
+from uns import (
+    ChannelMessage,
+    ChannelResult,
+    Conflict,
+    NotFound,
+    Runtime,
+    SimpleAdapterRegistry,
+    UnsError,
+)
 from uns.adapters.memory.pubsub import InProcessPubSub
 from uns.adapters.policy_files import packaged_policies
 from uns.entrypoints.wiring import Options, assemble, open_ledger
@@ -190,6 +200,60 @@ def live(url: str, start: Path, adapters: dict[str, Any], clients: int, times: i
 
     with Runtime(url, adapters=SimpleAdapterRegistry(adapters), max_attempts=1) as runtime:
         return asyncio.run(run(runtime))
+
+
+class Fitful:
+    """
+    A channel that fails every third time.
+    """
+
+    def __init__(self) -> None:
+        self._calls = 0
+
+    async def send(self, message: ChannelMessage) -> ChannelResult:
+        self._calls += 1
+        return ChannelResult(self._calls % 3 != 0, error="not now", retryable=False)
+
+
+def crowd_hot_keys(url: str, start: Path, keys: int, seconds: float) -> list[float]:
+    """
+    Accept, settle, answer, withdraw and replay on a few dedup keys; how long each call took.
+
+    That somebody else was quicker is no error.
+    """
+    waits: list[float] = []
+    clients = 8
+
+    async def call(work: Callable[[], Any]) -> Any:
+        begun = time.perf_counter()
+        try:
+            return await asyncio.to_thread(work)
+        except (Conflict, NotFound):
+            return None
+        finally:
+            waits.append(time.perf_counter() - begun)
+
+    async def client(runtime: Runtime, n: int) -> None:
+        chance, ends = random.Random(n), time.monotonic() + seconds
+        while time.monotonic() < ends:
+            request = a_request(dedup_key=f"hot{chance.randrange(keys)}", notification_type="ask.me")
+            begun = time.perf_counter()
+            sent = await runtime.send(request, principal="agent-7")
+            waits.append(time.perf_counter() - begun)
+            id = sent.notification_id
+            answer = runtime.acknowledge if chance.random() < 1 / 2 else runtime.withdraw
+            await call(partial(answer, id, actor=f"ann{n % 2}"))
+            for letter in (await call(runtime.dead_letters))[:1]:
+                await call(partial(runtime.replay, letter["id"], actor="ops"))
+            await runtime.run_once()
+
+    async def run(runtime: Runtime) -> None:
+        await until(start.exists, MEET_SECONDS)
+        await asyncio.gather(*(client(runtime, n) for n in range(clients)))
+
+    with Runtime(url, adapters=SimpleAdapterRegistry({"FITFUL": Fitful()}), max_attempts=1) as runtime:
+        asyncio.run(run(runtime))
+    return waits
 
 
 def _meet(runtime: Runtime, id: str, status: str) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from kit.channels import ScriptedChannel
+from kit.stores import postgres_ledger
 from uns import Runtime, SimpleAdapterRegistry
 from uns.adapters.sources import ManualClock
 
@@ -67,14 +68,23 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """
-    A database of its own for each test: a file, or in memory where ``indirect`` says "memory".
+    A database of its own for each test: a file, or what ``indirect`` says, "memory" or "postgres".
     """
-    if getattr(request, "param", None) == "memory":
-        return "sqlite://"
-    shutil.copy(_new_database(), tmp_path / "uns.db")
-    return f"sqlite:///{tmp_path / 'uns.db'}"
+    kind = getattr(request, "param", "file")
+    if kind == "memory":
+        yield "sqlite://"
+    elif kind == "postgres":
+        with postgres_ledger() as url:
+            yield url
+    else:
+        shutil.copy(_new_database(), tmp_path / "uns.db")
+        yield f"sqlite:///{tmp_path / 'uns.db'}"
+
+
+ON_BOTH = pytest.mark.parametrize("url", ["file", "postgres"], indirect=True)
+"""Runs a test, or a module, on a SQLite file and on PostgreSQL."""
 
 
 @functools.cache

@@ -1,5 +1,5 @@
 """
-Two stores living one life: memory is the model, SQLite the subject, one plan at a time and in groups.
+Two stores living one life: memory is the model, SQL the subject, one plan at a time and in groups.
 
 Random lives of a few notifications with few keys, so that they meet. The same plans with the same ids
 run on each; their replies, their errors, all rows, events and signals must be the same.
@@ -81,6 +81,8 @@ class Twins(RuleBasedStateMachine):
     Rules draft plans; ``commit`` hands all that were drafted since the last time to each twin.
     """
 
+    subject = "sqlite-memory"
+
     def __init__(self):
         super().__init__()
         self.clock = ManualClock(NOW)
@@ -92,8 +94,8 @@ class Twins(RuleBasedStateMachine):
         self.opened = []
         self.model, *self.subjects = [
             self._open("memory", grouped=False),
-            self._open("sqlite-memory", grouped=False),
-            self._open("sqlite-memory", grouped=True),
+            self._open(self.subject, grouped=False),
+            self._open(self.subject, grouped=True),
         ]
 
     def _open(self, kind, *, grouped):
@@ -398,10 +400,18 @@ def _shown(outcome):
     return type(outcome), None if type(outcome).__name__ == "StoreRefused" else told
 
 
-TestTwins = Twins.TestCase
-TestTwins.settings = settings(
-    max_examples=100,
+class OnPostgres(Twins):
+    subject = "postgres"
+
+
+UNHURRIED = settings(
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 )
+
+TestTwins = Twins.TestCase
+TestTwins.settings = settings(UNHURRIED, max_examples=100)
+
+TestTwinsOnPostgres = OnPostgres.TestCase
+TestTwinsOnPostgres.settings = settings(UNHURRIED, max_examples=20)

@@ -6,6 +6,8 @@ import asyncio
 import os
 import sqlite3
 import stat
+import sys
+import time
 from contextlib import closing
 
 import pytest
@@ -15,9 +17,12 @@ from kit.channels import ScriptedChannel
 from kit.children import accepts
 from kit.processes import result_of
 from kit.runtimes import PRINCIPAL, a_document, policy_folder
+from kit.servers import postgres_database
 from uns import Runtime, SimpleAdapterRegistry, StoreUnavailable
 from uns.adapters.channels.recording import RecordingChannel
+from uns.entrypoints.wiring import Options, open_ledger
 from uns.ports.errors import SchemaMismatch
+from uns.ports.store import Plan
 
 
 def opened_files(folder):
@@ -49,6 +54,57 @@ def test_every_form_of_url_opens(form, tmp_path):
         assert file.exists() == ("{}" in form)
 
 
+@pytest.mark.parametrize("form", ["postgresql://", "postgresql+psycopg://"])
+@pytest.mark.parametrize("prepare", [True, False])
+def test_every_form_of_url_opens_postgresql(form, prepare):
+    """
+    By either form of its URL, and behind a proxy too.
+    """
+    with postgres_database() as url:
+        at = url.replace("postgresql+psycopg://", form)
+        options = Options(create_tables=True, pg_prepare=prepare)
+        with Runtime.over(open_ledger(at, None, options)) as runtime:
+            sent = asyncio.run(runtime.send(a_request(), principal=PRINCIPAL))
+
+            assert "DELIVERED" == sent.status
+        with Runtime(at) as again:
+            assert "DELIVERED" == again.get(sent.notification_id)["status"]
+
+
+@pytest.mark.parametrize("url", ["postgres"], indirect=True)
+def test_decisions_on_postgresql_go_by_its_clock_unless_the_host_brings_one(url, clock):
+    """
+    A clock that is brought is used as given.
+    """
+    at_theirs = Plan(lambda tx: tx.now)
+    with Runtime(url) as theirs, Runtime(url, clock=clock.now) as ours:
+        assert clock.now() == ours._ledger.store.transact(at_theirs)
+        assert clock.now() == ours._ledger.store.read(at_theirs)
+        assert abs(time.time() - theirs._ledger.store.transact(at_theirs)) < 60
+        assert theirs._ledger.store._database._clock is None
+
+
+def test_a_driver_that_is_missing_is_named(monkeypatch):
+    """
+    Whoever names a PostgreSQL without its extra hears which one it is.
+    """
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(ValueError, match=r"^database_url .*pip install 'uns\[postgres\]'$") as refused:
+        Runtime("postgresql://u:secret@h/d")
+
+    assert "secret" not in str(refused.value)
+
+
+def test_a_mistyped_url_of_postgresql_says_its_form():
+    """
+    Without its password.
+    """
+    with pytest.raises(ValueError, match=r"is not of the form postgresql://user:password@host") as refused:
+        Runtime("postgresql://u:secret@h:port/d")
+
+    assert "secret" not in str(refused.value)
+
+
 def test_a_relative_path_is_from_where_the_process_is(tmp_path, monkeypatch):
     """
     ``sqlite:///uns.db`` is a file in the working directory.
@@ -71,6 +127,11 @@ NO_URLS = [
     "sqlite://host/uns.db",
     "sqlite:///a\0b",
     "sqlite+aiosqlite:///uns.db",
+    "postgres://u:secret@db/uns",
+    "postgresql",
+    "postgresql:/db",
+    "postgresql+asyncpg://u:secret@db/uns",
+    "postgresql://u:secret@db/u\0ns",
     "mysql://root:secret@db/uns",
     "mongodb://db",
 ]

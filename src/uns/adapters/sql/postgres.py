@@ -70,8 +70,11 @@ class Plans:
 
 class MissingDriver(Exception):
     """
-    The driver of PostgreSQL is not installed: pip install 'uns[postgres]'.
+    The driver of PostgreSQL is an extra, and not installed.
     """
+
+    def __init__(self) -> None:
+        super().__init__("the driver of PostgreSQL is not installed: pip install 'uns[postgres]'")
 
 
 def postgres_engine(url: str | sa.URL, *, prepare: bool = True) -> sa.Engine:
