@@ -16,6 +16,7 @@ from uns.adapters.sources import SystemClock
 from uns.core.loops.submitter import Submitter
 from uns.core.loops.worker import Pace, Worker
 from uns.core.rules.signature import sign
+from uns.entrypoints.broadcast import Broadcast
 from uns.entrypoints.sdk import Runtime
 from uns.entrypoints.settings import Settings
 from uns.entrypoints.wiring import Ledger, Options, open_ledger
@@ -24,7 +25,11 @@ from uns.ports.channel import ChannelRegistry
 from uns.ports.errors import Rejected
 from uns.ports.sources import Clock
 
-_SETTINGS = {"database_url": "UNS_DATABASE_URL"}
+_SETTINGS = {
+    "database_url": "UNS_DATABASE_URL",
+    "redis_url": "UNS_REDIS_URL",
+    "listen_url": "UNS_DATABASE_LISTEN_URL",
+}
 """What the operator calls what the code complains about."""
 
 
@@ -56,6 +61,11 @@ def _ledger(
         retry_seconds=settings.retry_seconds,
         clock=clock.now,
         callback=callback,
+        broadcast=Broadcast(
+            redis_url=settings.redis_url,
+            policy_channel=settings.policy_redis_channel,
+            listen_url=settings.database_listen_url,
+        ),
     )
     try:
         return open_ledger(settings.database_url, channels, options)

@@ -14,7 +14,6 @@ from uns.adapters.channels.log import LogChannel
 from uns.adapters.channels.recording import RecordingChannel
 from uns.adapters.channels.registry import LayeredRegistry, SimpleAdapterRegistry
 from uns.adapters.group_commit import MAX_GROUP, GroupCommit
-from uns.adapters.memory.pubsub import InProcessPubSub
 from uns.adapters.policy_files import packaged_policies
 from uns.adapters.sources import FunctionClock, SystemChance, new_id
 from uns.adapters.sql import migrate
@@ -28,6 +27,7 @@ from uns.core.loops.sweeper import Sweeper
 from uns.core.plans import policies
 from uns.core.rules.policy import Resolver
 from uns.core.rules.retry import Retry
+from uns.entrypoints.broadcast import Broadcast, choose_pubsub
 from uns.ports.callback import Callback
 from uns.ports.channel import ChannelRegistry
 from uns.ports.checks import fault
@@ -50,6 +50,7 @@ class Options(Struct, frozen=True, kw_only=True):
     callback: Callback | None = None
     max_group: int = MAX_GROUP
     patience_seconds: float = PATIENCE_SECONDS
+    broadcast: Broadcast = Broadcast()
 
 
 class Ledger(Struct, frozen=True, kw_only=True):
@@ -71,9 +72,10 @@ class Ledger(Struct, frozen=True, kw_only=True):
 
     def close(self) -> None:
         """
-        Serve what waits, then release the store.
+        Serve what waits and tell others of it, then release the store.
         """
         self.commits.close()
+        self.pubsub.close()
         self.store.close()
 
 
@@ -87,8 +89,8 @@ def open_ledger(url: str, adapters: ChannelRegistry | None, options: Options) ->
         StoreUnavailable: the database does not open.
     """
     _check(options)
+    pubsub = choose_pubsub(url, options.broadcast)
     engine = _engine(url)
-    pubsub = InProcessPubSub()
     store = SqlStore(engine, FunctionClock(options.clock), publish=pubsub.publish)
     try:
         if options.create_tables:
@@ -97,6 +99,7 @@ def open_ledger(url: str, adapters: ChannelRegistry | None, options: Options) ->
         else:
             migrate.check(engine)
     except BaseException:
+        pubsub.close()
         store.close()
         raise
     return assemble(store, pubsub, adapters, options)
