@@ -5,7 +5,9 @@ Signals over PostgreSQL's LISTEN and NOTIFY, on a connection of their own.
 from __future__ import annotations
 
 import asyncio
+import os
 import re
+import socket
 from collections.abc import Sequence
 
 import psycopg
@@ -105,8 +107,7 @@ class PostgresLink:
         try:
             await asyncio.wait_for(self._readable.wait(), self._pace.quiet)
         except TimeoutError:
-            async with asyncio.timeout(self._pace.reply):
-                await self._execute("SELECT 1")
+            await self._execute("SELECT 1")
         self._readable.clear()
         async with self._turn:
             self._ignore()
@@ -122,8 +123,20 @@ class PostgresLink:
     async def _execute(self, statement: str, values: tuple[str | bytes, ...] = ()) -> None:
         async with self._turn:
             self._ignore()
-            await self._connection.execute(statement.encode(), values)
+            answer = asyncio.ensure_future(self._connection.execute(statement.encode(), values))
+            try:
+                await asyncio.wait_for(asyncio.shield(answer), self._pace.reply)
+            except (TimeoutError, asyncio.CancelledError):
+                # Were it cancelled, psycopg would ask the server to stop, and wait for that.
+                self._hang_up()
+                await asyncio.gather(answer, return_exceptions=True)
+                raise
             self._readable.set()  # notifications may have come with the answer
+
+    def _hang_up(self) -> None:
+        if not self._connection.closed:
+            with socket.socket(fileno=os.dup(self._connection.fileno())) as line:
+                line.shutdown(socket.SHUT_RDWR)
 
     def _watch(self) -> None:
         asyncio.get_running_loop().add_reader(self._connection.fileno(), self._can_be_read)

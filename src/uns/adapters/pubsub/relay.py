@@ -159,8 +159,7 @@ class RelayPubSub:
                 continue
             self._sending = True
             try:
-                async with asyncio.timeout(self._pace.reply):
-                    await link.send(self._wire.format.write(self._origin, batch))
+                await link.send(self._wire.format.write(self._origin, batch))
             except BaseException:
                 self._outbox.put_back(batch)
                 raise

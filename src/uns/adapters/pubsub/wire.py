@@ -24,7 +24,7 @@ class Link(Protocol):
 
     async def send(self, messages: Sequence[Message]) -> None:
         """
-        Any exception means that the connection is of no more use.
+        Gives up when there is no reply in time. Any exception means that the link is of no more use.
         """
         ...
 
