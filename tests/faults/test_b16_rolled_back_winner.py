@@ -246,8 +246,8 @@ async def test_a_killed_session_costs_nobody_anything(runtime, in_force, databas
     store, groups = runtime._ledger.store, count()
     begin = store._begin
 
-    def begin_and_be_killed():
-        cursor = begin()
+    def begin_and_be_killed(*arguments):
+        cursor = begin(*arguments)
         if next(groups) % 2 == 0:
             database.execute("SELECT pg_terminate_backend(%s, 5000)", [cursor.connection.info.backend_pid])
         return cursor

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from kit.builders import a_request
-from kit.waiting import until
+from kit.waiting import soon, until
 from uns import (
     ChannelMessage,
     ChannelResult,
@@ -28,7 +28,10 @@ from uns import (
 )
 from uns.adapters.memory.pubsub import InProcessPubSub
 from uns.adapters.policy_files import packaged_policies
+from uns.adapters.pubsub.postgres import postgres_pubsub
+from uns.adapters.pubsub.redis import redis_pubsub
 from uns.entrypoints.wiring import Options, assemble, open_ledger
+from uns.ports.decision import Signal, SignalKind
 from uns.ports.store import Plan, Store, idle
 
 FIRST_CYCLE = 1
@@ -332,3 +335,21 @@ def outgrows_its_limit(url: str) -> dict[str, Any]:
         told["resumed"].append(str(again.notification_id))
     told["accepted"] += told["resumed"]
     return told
+
+
+def echo_signals(kind: str, url: str) -> list[str]:
+    """
+    Say that it listens until it is spoken to, and answer; the subjects it heard.
+    """
+    pubsub = redis_pubsub(url) if kind == "Redis" else postgres_pubsub(url)
+    heard: list[Signal] = []
+    pubsub.subscribe(heard.extend)
+    try:
+        soon(lambda: heard)
+        heard.clear()
+        pubsub.publish([Signal(SignalKind.CALLBACK, "listening")])
+        soon(lambda: Signal(SignalKind.DUE, "ping") in heard)
+        pubsub.publish([Signal(SignalKind.SETTLED, "pong")])
+    finally:
+        pubsub.close()
+    return [each.subject for each in heard if each.kind is SignalKind.DUE]

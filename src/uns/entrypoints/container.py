@@ -18,6 +18,7 @@ from uns.adapters.sources import SystemClock
 from uns.core.loops.submitter import Submitter
 from uns.core.loops.worker import Pace, Worker
 from uns.core.rules.signature import sign
+from uns.entrypoints.broadcast import Broadcast
 from uns.entrypoints.sdk import Runtime
 from uns.entrypoints.settings import Settings, Switch
 from uns.entrypoints.wiring import Ledger, Options, open_ledger
@@ -26,7 +27,11 @@ from uns.ports.channel import ChannelRegistry
 from uns.ports.errors import Rejected
 from uns.ports.sources import Clock
 
-_SETTINGS = {"database_url": "UNS_DATABASE_URL"}
+_SETTINGS = {
+    "database_url": "UNS_DATABASE_URL",
+    "redis_url": "UNS_REDIS_URL",
+    "listen_url": "UNS_DATABASE_LISTEN_URL",
+}
 """What the operator calls what the code complains about."""
 
 
@@ -59,6 +64,11 @@ def _ledger(
         clock=time.time if isinstance(clock, SystemClock) else clock.now,
         callback=callback,
         pg_prepare=settings.pg_prepare is Switch.ON,
+        broadcast=Broadcast(
+            redis_url=settings.redis_url,
+            policy_channel=settings.policy_redis_channel,
+            listen_url=settings.database_listen_url,
+        ),
     )
     try:
         return open_ledger(settings.database_url, channels, options)

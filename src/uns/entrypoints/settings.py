@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from uns.adapters.pubsub.envelope import POLICY_CHANNEL
 from uns.core.rules.access import digest
 from uns.ports.checks import line
 from uns.ports.errors import Rejected
@@ -76,6 +77,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     principal: str = LOCAL_OPERATOR
     service_url: str | None = None
     service_key: str | None = None
+    redis_url: str | None = None
+    policy_redis_channel: str = POLICY_CHANNEL
+    database_listen_url: str | None = None
 
 
 def read_settings(environ: Mapping[str, str]) -> Settings:
@@ -106,6 +110,9 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         principal=given.get("UNS_API_PRINCIPAL", _principal, LOCAL_OPERATOR),
         service_url=(service := given.get("UNS_URL", _url, None)),
         service_key=given.get("UNS_API_KEY", _secrets, (None,))[0] if service else None,
+        redis_url=given.get("UNS_REDIS_URL", _redis_url, None),
+        policy_redis_channel=given.get("UNS_POLICY_REDIS_CHANNEL", _channel, POLICY_CHANNEL),
+        database_listen_url=given.get("UNS_DATABASE_LISTEN_URL", _postgres_url, None),
     )
 
 
@@ -165,15 +172,30 @@ def _keys(value: str) -> tuple[str, ...]:
     return values
 
 
-def _url(value: str) -> str:
+def _channel(value: str) -> str:
     try:
-        parts = urlsplit(value)
-        fit = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # whose text would repeat the value
-        fit = False
-    if not fit:
-        raise ValueError("must be an http or https URL")
-    return value
+        return str(_name(value, "channel"))
+    except Rejected:
+        raise ValueError("must be one line of at most 255 characters") from None
+
+
+def _url_of(*schemes: str, told: str) -> Callable[[str], str]:
+    def read(value: str) -> str:
+        try:
+            parts = urlsplit(value)
+            fit = parts.scheme in schemes and bool(parts.hostname) and parts.port != 0
+        except ValueError:  # whose text would repeat the value
+            fit = False
+        if not fit:
+            raise ValueError(f"must be {told}")
+        return value
+
+    return read
+
+
+_url = _url_of("http", "https", told="an http or https URL")
+_redis_url = _url_of("redis", "rediss", told="a redis:// or rediss:// URL")
+_postgres_url = _url_of("postgresql", "postgresql+psycopg", told="a postgresql:// URL")
 
 
 def _switch(value: str) -> Switch:

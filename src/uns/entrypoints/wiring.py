@@ -14,7 +14,6 @@ from uns.adapters.channels.log import LogChannel
 from uns.adapters.channels.recording import RecordingChannel
 from uns.adapters.channels.registry import LayeredRegistry, SimpleAdapterRegistry
 from uns.adapters.group_commit import MAX_GROUP, GroupCommit
-from uns.adapters.memory.pubsub import InProcessPubSub
 from uns.adapters.policy_files import packaged_policies
 from uns.adapters.sources import FunctionClock, SystemChance, new_id
 from uns.adapters.sql import migrate
@@ -29,6 +28,7 @@ from uns.core.loops.sweeper import Sweeper
 from uns.core.plans import policies
 from uns.core.rules.policy import Resolver
 from uns.core.rules.retry import Retry
+from uns.entrypoints.broadcast import Broadcast, choose_pubsub
 from uns.ports.callback import Callback
 from uns.ports.channel import ChannelRegistry
 from uns.ports.checks import fault
@@ -64,6 +64,7 @@ class Options(Struct, frozen=True, kw_only=True):
     max_group: int = MAX_GROUP
     patience_seconds: float = PATIENCE_SECONDS
     pg_prepare: bool = True
+    broadcast: Broadcast = Broadcast()
 
 
 class Ledger(Struct, frozen=True, kw_only=True):
@@ -85,9 +86,10 @@ class Ledger(Struct, frozen=True, kw_only=True):
 
     def close(self) -> None:
         """
-        Serve what waits, then release the store.
+        Serve what waits and tell others of it, then release the store.
         """
         self.commits.close()
+        self.pubsub.close()
         self.store.close()
 
 
@@ -102,7 +104,7 @@ def open_ledger(url: str, adapters: ChannelRegistry | None, options: Options) ->
     """
     _check(options)
     engine = _engine(url, options)
-    pubsub = InProcessPubSub()
+    pubsub = choose_pubsub(url, options.broadcast)
     store = SqlStore(engine, _clock(engine, options), publish=pubsub.publish)
     try:
         if options.create_tables:
@@ -111,6 +113,7 @@ def open_ledger(url: str, adapters: ChannelRegistry | None, options: Options) ->
         else:
             migrate.check(engine)
     except BaseException:
+        pubsub.close()
         store.close()
         raise
     return assemble(store, pubsub, adapters, options)

@@ -75,7 +75,7 @@ class SignalKind(StrEnum):
 
 class Signal(Struct, frozen=True, gc=False):
     """
-    A fact to broadcast once the transaction has committed.
+    A fact to broadcast once the transaction has committed. The empty subject stands for any.
     """
 
     kind: SignalKind

@@ -15,6 +15,10 @@ Listener = Callable[[Sequence[Signal]], None]
 class PubSub(Protocol):
     """
     Carries signals between the parts of a process, and between processes.
+
+    After a time in which signals of other processes may have been missed, listeners hear one of
+    each kind with an empty subject: anything may have happened, so look again. An empty subject
+    may also stand for many of one kind.
     """
 
     def publish(self, signals: Sequence[Signal]) -> None:
@@ -26,5 +30,11 @@ class PubSub(Protocol):
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """
         Call ``listener`` (from any thread, quickly) until the returned function is called.
+        """
+        ...
+
+    def close(self) -> None:
+        """
+        Send what waits, soon, and leave. Does nothing the second time.
         """
         ...

@@ -143,3 +143,28 @@ def test_subscribing_from_many_threads_loses_nobody(pubsub):
     pubsub.publish(SECOND)
 
     assert all([*SECOND] == each[-1:] for each in heard)
+
+
+def test_a_closed_one_is_heard_where_it_is(pubsub):
+    """
+    Given one that was closed, twice, then publishing still raises nothing, and listeners of the
+    same process hear.
+    """
+    heard = []
+    pubsub.subscribe(heard.extend)
+    pubsub.close()
+    pubsub.close()
+    pubsub.publish(FIRST)
+
+    assert [*FIRST] == heard
+
+
+def test_nothing_published_is_nothing_heard(pubsub):
+    """
+    Given a commit without a signal, then publishing it raises nothing.
+    """
+    heard = []
+    pubsub.subscribe(heard.extend)
+    pubsub.publish(())
+
+    assert [] == heard

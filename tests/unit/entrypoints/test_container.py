@@ -10,6 +10,8 @@ from dependency_injector import providers
 
 from uns.adapters.callback_http import HttpCallback
 from uns.adapters.channels.webhook import WebhookChannel
+from uns.adapters.memory.pubsub import InProcessPubSub
+from uns.adapters.pubsub.relay import RelayPubSub
 from uns.core.loops.submitter import Submitter
 from uns.core.loops.worker import Worker
 from uns.entrypoints.container import Container
@@ -88,6 +90,22 @@ def test_the_parts_belong_together(container_of):
     assert isinstance(container.channels().get("WEBHOOK"), WebhookChannel)
 
 
+@pytest.mark.parametrize(
+    ("settings", "kind"),
+    [({}, InProcessPubSub), ({"redis_url": "redis://x", "policy_redis_channel": "acme"}, RelayPubSub)],
+)
+def test_signals_go_where_they_should(container_of, settings, kind):
+    """
+    Within the process, or over Redis; nothing is connected before anybody has to say something.
+    """
+    pubsub = container_of(**settings).ledger().pubsub
+
+    assert kind is type(pubsub)
+    if kind is RelayPubSub:
+        assert ("Redis at x", "acme") == (pubsub._wire.name, pubsub._wire.format.reload_channel)
+        assert pubsub._thread is None
+
+
 def test_settings_reach_their_parts(container_of):
     """
     Budget, pace, callback, what may be reached.
@@ -115,6 +133,8 @@ def test_settings_reach_their_parts(container_of):
         ({"callback_url": "http://10.0.0.1/s3cr3t"}, "UNS_CALLBACK_URL: "),
         ({"callback_url": CALLBACK, "callback_secrets": ("whsec_s3cr3t!",)}, "UNS_CALLBACK_SECRET: "),
         ({"webhook_secrets": ("whsec_s3cr3t!",)}, "UNS_WEBHOOK_SIGNING_SECRET: "),
+        ({"redis_url": "redis://:s3cr3t@x/0?nonsense=1"}, "UNS_REDIS_URL is not of the form"),
+        ({"redis_url": "redis://:s3cr3t@x/0?socket_timeout=s3cr3t"}, "UNS_REDIS_URL is not of the form"),
         ({"database_url": "mysql://user:s3cr3t@x/db"}, "UNS_DATABASE_URL must begin with sqlite:///"),
         ({"database_url": "sqlite://s3cr3t"}, "UNS_DATABASE_URL is not of the form"),
     ],

@@ -27,6 +27,9 @@ FIELDS = {
     "UNS_EGRESS_ALLOW": "egress_allow",
     "UNS_API_PRINCIPAL": "principal",
     "UNS_URL": "service_url",
+    "UNS_REDIS_URL": "redis_url",
+    "UNS_POLICY_REDIS_CHANNEL": "policy_redis_channel",
+    "UNS_DATABASE_LISTEN_URL": "database_listen_url",
 }
 """Every variable with a field of its own, and the field."""
 
@@ -170,6 +173,62 @@ def test_a_url_is_taken_as_it_is(value):
     Whether it may be called is decided when it is.
     """
     assert value == read("UNS_CALLBACK_URL", value)
+
+
+SERVERS = {
+    "UNS_REDIS_URL": "a redis:// or rediss:// URL",
+    "UNS_DATABASE_LISTEN_URL": "a postgresql:// URL",
+}
+
+
+@pytest.mark.parametrize(("name", "told"), SERVERS.items())
+@pytest.mark.parametrize(
+    "value",
+    [
+        "s3cr3t",
+        "http://s3cr3t@x",
+        "redis:s3cr3t",
+        "://s3cr3t@x",
+        "//:s3cr3t@/0",
+        "//[s3cr3t/",
+        "//x:s3cr3t/",
+        "//x:0/",
+    ],
+)
+def test_a_server_is_a_url_with_a_host(name, told, value):
+    """
+    Of its own kind; what is none is not repeated, since it may hold a password.
+    """
+    scheme = told.split()[1].partition(":")[0]
+    value = f"{scheme}:{value}" if value.startswith("//") else value
+
+    assert f"{name} must be {told}" == refused(name, value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("UNS_REDIS_URL", "redis://localhost"),
+        ("UNS_REDIS_URL", "rediss://user:s3cr3t@redis.example.org:6380/1?ssl_cert_reqs=required"),
+        ("UNS_DATABASE_LISTEN_URL", "postgresql://user:s3cr3t@db:5432/uns"),
+        ("UNS_DATABASE_LISTEN_URL", "postgresql+psycopg://db/uns?sslmode=require"),
+    ],
+)
+def test_the_url_of_a_server_is_taken_as_it_is(name, value):
+    """
+    With its password and its options.
+    """
+    assert value == read(name, value)
+
+
+@pytest.mark.parametrize("value", ["a\nb", "a\0b", "x" * 256])
+def test_a_channel_is_one_line(value):
+    """
+    By default it is the one that is documented.
+    """
+    assert "uns:policies:reload" == Settings().policy_redis_channel
+    assert "acme:reload" == read("UNS_POLICY_REDIS_CHANNEL", "acme:reload")
+    assert "must be one line of at most 255 characters" in refused("UNS_POLICY_REDIS_CHANNEL", value)
 
 
 @pytest.mark.parametrize("name", ["UNS_CALLBACK_SECRET", "UNS_WEBHOOK_SIGNING_SECRET"])

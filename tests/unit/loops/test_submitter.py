@@ -13,6 +13,7 @@ from kit.commits import InlineCommits
 from kit.ledger import Ledger
 from kit.process import a_dispatcher, sources
 from kit.virtual_time import in_virtual_time
+from uns.adapters.memory.pubsub import InProcessPubSub
 from uns.core.loops.sender import Intake
 from uns.core.loops.submitter import POLL_SECONDS, Submitter
 from uns.ports.decision import Signal, SignalKind
@@ -113,6 +114,49 @@ async def test_the_wait_ends_with_the_first_settlement(ledger, pubsub, seconds, 
 
     assert Status.DELIVERED is submitted.row.status
     assert seconds <= now() <= latest
+
+
+@in_virtual_time
+async def test_a_hint_has_every_wait_look(ledger):
+    """
+    Given two waits, when a signal says that anything may have been settled, then the one that was
+    ends at once, and the other goes on.
+    """
+    heard = InProcessPubSub()
+    intake = Intake(ledger.resolver, sources(ledger), wants_callback=False)
+    commits = Reading(ledger.store)
+    submitter = Submitter(intake, commits, heard)
+    first = asyncio.ensure_future(submitter.submit(a_request(title="a"), WHO, wait_seconds=5))
+    await attempted_in(0.1, ledger)
+    second = asyncio.ensure_future(submitter.submit(a_request(title="b"), WHO, wait_seconds=5))
+    await asyncio.sleep(0.01)
+    heard.publish([Signal(SignalKind.DUE, ""), Signal(SignalKind.SETTLED, "")])
+
+    assert Status.DELIVERED is (await first).row.status
+    assert 0.11 == pytest.approx(now())
+    assert not second.done()
+    assert 3 == commits.reads  # one look each, and the answer
+    await attempted_in(1, ledger)
+    heard.publish([Signal(SignalKind.SETTLED, (await second).row.id)])
+
+    assert Status.DELIVERED is second.result().row.status
+
+
+@pytest.mark.parametrize("kind", [kind for kind in SignalKind if kind is not SignalKind.SETTLED])
+@in_virtual_time
+async def test_hints_of_other_kinds_are_not_for_waits(ledger, kind):
+    """
+    Nothing is read for them.
+    """
+    commits = Reading(ledger.store)
+    submitter = a_submitter(ledger, commits)
+    work = asyncio.ensure_future(submitter.submit(a_request(), WHO, wait_seconds=POLL_SECONDS / 2))
+    await asyncio.sleep(0.01)
+    ledger.pubsub.publish([Signal(kind, "")])
+    await asyncio.sleep(0.01)
+
+    assert 0 == commits.reads
+    await work
 
 
 @pytest.mark.parametrize("result", [False, True])

@@ -12,6 +12,7 @@ from kit.ledger import Ledger
 from kit.virtual_time import in_virtual_time
 from uns.adapters.memory.pubsub import InProcessPubSub
 from uns.core.loops.waiter import wait_for_answer
+from uns.ports.decision import Signal, SignalKind
 from uns.ports.errors import NotFound
 from uns.ports.vocabulary import Ack, Resolution
 
@@ -75,6 +76,23 @@ async def test_an_answer_elsewhere_is_found_within_a_second(ledger):
 
     assert Ack.ACKED is (await task).effective_ack_status
     assert 6.0 == loop_time()
+
+
+@pytest.mark.parametrize("kind", [SignalKind.ANSWERED, SignalKind.SETTLED])
+@in_virtual_time
+async def test_a_hint_has_it_look(ledger, kind):
+    """
+    Given a signal without a subject, as after a time in which none came through, then an answer that
+    was given elsewhere is found at once.
+    """
+    id, pubsub = awaiting(ledger), InProcessPubSub()
+    task = waiting(ledger, id, pubsub=pubsub)
+    await asyncio.sleep(5.3)
+    ledger.respond(id)
+    pubsub.publish([Signal(kind, "")])
+
+    assert Ack.ACKED is (await task).effective_ack_status
+    assert 5.3 == loop_time()
 
 
 @in_virtual_time

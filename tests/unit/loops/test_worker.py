@@ -27,6 +27,7 @@ from uns.core.loops.worker import Pace, Worker
 from uns.core.rules.lease import in_order
 from uns.core.rules.lifecycle import Phase, phase
 from uns.ports.channel import ChannelResult
+from uns.ports.decision import Signal, SignalKind
 from uns.ports.errors import Closed, StoreUnavailable
 from uns.ports.policy import ChannelPlan
 from uns.ports.queries import Due
@@ -254,6 +255,32 @@ async def test_without_a_signal_a_loop_looks_after_its_pause(ledger, poll):
         await asyncio.sleep(0.02)
 
         assert [id] == delivered(ledger)
+
+
+@in_virtual_time
+async def test_a_hint_wakes_the_loops(ledger):
+    """
+    Given signals without a subject, as after a time in which none came through, then what is due is
+    sent, and what is to be told is told, at once.
+    """
+    pubsub, told = InProcessPubSub(), []
+
+    async def callback(event):
+        told.append(event["kind"])
+
+    (asked,) = several(ledger, 1, "ask.now")
+    ledger.deliver(asked)
+    async with running(a_worker(ledger, pubsub=pubsub, callback=callback, poll=SLOW_POLL)):
+        await asyncio.sleep(1)
+        id = ledger.accept().id
+        ledger.respond(asked, callback=True)
+        await asyncio.sleep(1)
+
+        assert (False, []) == (id in delivered(ledger), told)
+        pubsub.publish([Signal(SignalKind.DUE, ""), Signal(SignalKind.CALLBACK, "")])
+        await until(lambda: id in delivered(ledger) and told, seconds=0.1)
+
+    assert ["ACKED"] == told
 
 
 def starting(plan):

@@ -42,3 +42,6 @@ class InProcessPubSub:
                 self._listeners = tuple(known for known in self._listeners if known is not hear)
 
         return unsubscribe
+
+    def close(self) -> None:
+        pass

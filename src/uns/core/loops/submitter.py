@@ -44,6 +44,25 @@ class Submitted(Struct, frozen=True):
     replayed: bool
 
 
+class _Wait:
+    """
+    One caller's, in its event loop: to be woken by name, or because it had better look.
+    """
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.woken = asyncio.Event()
+        self.over = False
+
+    def end(self) -> None:
+        self.over = True
+        self.look()
+
+    def look(self) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self.woken.set)
+
+
 class Submitter:
     """
     Accepts requests, and waits a while for what a worker makes of them.
@@ -52,7 +71,7 @@ class Submitter:
     def __init__(self, intake: Intake, commits: Commits, pubsub: PubSub) -> None:
         self._intake = intake
         self._commits = commits
-        self._settled: dict[str, tuple[asyncio.AbstractEventLoop, asyncio.Event]] = {}
+        self._settled: dict[str, _Wait] = {}
         self._hurried = False
         pubsub.subscribe(self._listen)
 
@@ -68,11 +87,11 @@ class Submitter:
         plan = plans.accept(acceptance, self._intake.resolver)
         if wait_seconds <= 0:
             return await self._as_accepted((await self._commits.run(plan)).accepted)
-        async with self._expecting(acceptance.id) as settled:
+        async with self._expecting(acceptance.id) as wait:
             accepted = (await self._commits.run(plan)).accepted
             if accepted.replayed or attempted(accepted.row):
                 return await self._as_accepted(accepted)
-            await self._first_settlement(acceptance.id, settled, wait_seconds)
+            await self._first_settlement(acceptance.id, wait, wait_seconds)
         return await self._as_it_stands(accepted)
 
     def hurry(self) -> None:
@@ -82,8 +101,8 @@ class Submitter:
         To be called in the event loop that submits.
         """
         self._hurried = True
-        for _, settled in self._settled.values():
-            settled.set()
+        for wait in self._settled.values():
+            wait.end()
 
     async def _as_accepted(self, accepted: Accepted) -> Submitted:
         if onward(accepted.row) is None:
@@ -98,30 +117,34 @@ class Submitter:
             return Submitted(row, None if onward(row) is None else unread(row), accepted.replayed)
         return Submitted(view.row, view.projection, accepted.replayed)
 
-    async def _first_settlement(self, id: str, settled: asyncio.Event, seconds: float) -> None:
-        # The signal comes from a worker in this process; another's is seen by looking.
+    async def _first_settlement(self, id: str, wait: _Wait, seconds: float) -> None:
+        # A worker's signal ends it; one that does not come through is made up for by looking.
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
         while not self._hurried and (left := until - loop.time()) > 0:
             with suppress(TimeoutError):
-                await asyncio.wait_for(settled.wait(), min(left, POLL_SECONDS))
-                return
+                await asyncio.wait_for(wait.woken.wait(), min(left, POLL_SECONDS))
+                if wait.over:
+                    return
+            wait.woken.clear()
             with suppress(StoreUnavailable):
                 if attempted((await self._commits.read(reading.view(id))).row):
                     return
 
     @asynccontextmanager
-    async def _expecting(self, id: str) -> AsyncIterator[asyncio.Event]:
-        event = asyncio.Event()
-        self._settled[id] = (asyncio.get_running_loop(), event)
+    async def _expecting(self, id: str) -> AsyncIterator[_Wait]:
+        wait = self._settled[id] = _Wait()
         try:
-            yield event
+            yield wait
         finally:
             del self._settled[id]
 
     def _listen(self, signals: Sequence[Signal]) -> None:
         for signal in signals:
-            if signal.kind is SignalKind.SETTLED and (waiting := self._settled.get(signal.subject)):
-                loop, event = waiting
-                if not loop.is_closed():
-                    loop.call_soon_threadsafe(event.set)
+            if signal.kind is not SignalKind.SETTLED:
+                continue
+            if wait := self._settled.get(signal.subject):
+                wait.end()
+            elif not signal.subject:  # any may have been settled
+                for each in list(self._settled.values()):
+                    each.look()

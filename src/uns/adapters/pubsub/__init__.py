@@ -1,0 +1,3 @@
+"""
+Signals between processes.
+"""
