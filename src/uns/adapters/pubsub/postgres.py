@@ -16,7 +16,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from uns.adapters.pubsub.envelope import Format, Message
 from uns.adapters.pubsub.relay import RelayPubSub
-from uns.adapters.pubsub.wire import Pace, place
+from uns.adapters.pubsub.wire import Pace, place, to_the_end
 from uns.ports.checks import fault
 
 POLICY_CHANNEL = "uns_policy_reload"
@@ -82,7 +82,7 @@ class PostgresWire:
             for channel in (WAKE_CHANNEL, POLICY_CHANNEL):
                 await connection.execute(f"LISTEN {channel}")
         except BaseException:
-            await connection.close()
+            await to_the_end(connection.close())
             raise
         return PostgresLink(connection, self._pace)
 

@@ -15,7 +15,7 @@ from redis.backoff import NoBackoff
 
 from uns.adapters.pubsub.envelope import POLICY_CHANNEL, Format, Message
 from uns.adapters.pubsub.relay import RelayPubSub
-from uns.adapters.pubsub.wire import Pace, place
+from uns.adapters.pubsub.wire import Pace, place, to_the_end
 from uns.ports.checks import fault
 
 WAKE_CHANNEL = "uns:signals"
@@ -58,7 +58,7 @@ class RedisWire:
         try:
             await link.subscribe(self.format.wake_channel, self.format.reload_channel)
         except BaseException:
-            await link.close()
+            await to_the_end(link.close())
             raise
         return link
 

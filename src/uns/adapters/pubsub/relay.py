@@ -15,7 +15,7 @@ from uuid import uuid4
 from uns.adapters.memory.pubsub import InProcessPubSub
 from uns.adapters.pubsub.envelope import Message
 from uns.adapters.pubsub.outbox import Outbox
-from uns.adapters.pubsub.wire import Link, Pace, Timing, Wire
+from uns.adapters.pubsub.wire import CLOSE_SECONDS, Link, Pace, Timing, Wire, to_the_end
 from uns.ports.decision import Signal, SignalKind
 from uns.ports.pubsub import Listener
 
@@ -23,7 +23,6 @@ LOOK_AGAIN = tuple(Signal(kind, "") for kind in SignalKind)
 """To listeners whose process was deaf for a while: anything may have happened."""
 
 COMPLAINT_SECONDS = 60.0
-_CLOSE_SECONDS = 1.0
 
 _log = logging.getLogger(__name__)
 
@@ -85,7 +84,7 @@ class RelayPubSub:
             with suppress(RuntimeError):  # closed already
                 loop.call_soon_threadsafe(self._leaving.set)
         if thread is not threading.current_thread():
-            thread.join(self._pace.leave + 2 * _CLOSE_SECONDS)
+            thread.join(self._pace.leave + 2 * CLOSE_SECONDS)
 
     def _start(self) -> None:
         if self._thread is None:
@@ -141,12 +140,7 @@ class RelayPubSub:
             for task in done:
                 task.result()
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            with suppress(Exception):
-                async with asyncio.timeout(_CLOSE_SECONDS):
-                    await link.close()
+            await to_the_end(_wound_up(tasks, link))
             if self._timing.clock() - since >= self._pace.longest_pause:
                 self._failures = 0  # one that breaks at once has not mended anything
 
@@ -223,3 +217,10 @@ def _revision(signals: Sequence[Signal]) -> str:
     Of a policy reload among the signals; empty where there is none, or it names none.
     """
     return next((each.subject for each in signals if each.kind is SignalKind.POLICIES), "")
+
+
+async def _wound_up(tasks: Sequence[asyncio.Future[None]], link: Link) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    await link.close()

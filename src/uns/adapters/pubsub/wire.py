@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -15,6 +15,8 @@ from msgspec import Struct
 from uns.adapters.pubsub.envelope import Format, Message
 from uns.adapters.sources import SystemChance
 from uns.ports.sources import Chance
+
+CLOSE_SECONDS = 1.0
 
 
 class Link(Protocol):
@@ -81,6 +83,23 @@ class Timing(Struct, frozen=True, kw_only=True):
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     clock: Callable[[], float] = time.monotonic
     chance: Chance = SystemChance()
+
+
+async def to_the_end(ending: Coroutine[Any, Any, None]) -> None:
+    """
+    Await what cleans up; a cancellation in the meantime is passed on once that is done.
+
+    What goes wrong in it is of no more interest. It is given a second.
+    """
+    task = asyncio.ensure_future(asyncio.wait_for(ending, CLOSE_SECONDS))
+    try:
+        await asyncio.wait({task})
+    except asyncio.CancelledError:
+        await asyncio.wait({task})
+        raise
+    finally:
+        if task.done() and not task.cancelled():
+            task.exception()  # seen: nobody is warned of it
 
 
 def place(kind: str, url: str) -> str:
