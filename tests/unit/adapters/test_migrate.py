@@ -24,6 +24,7 @@ from sqlalchemy.schema import CreateTable
 from kit.servers import free_port, postgres_database
 from uns.adapters.sql.dialects import xid8
 from uns.adapters.sql.migrate import SCRIPTS, VERSION_TABLE, State, check, create_or_upgrade, state
+from uns.adapters.sql.postgres import postgres_engine
 from uns.adapters.sql.schema import metadata
 from uns.adapters.sql.sqlite import begin_immediate, sqlite_engine
 from uns.ports.errors import SchemaMismatch, StoreUnavailable
@@ -41,7 +42,7 @@ DATABASES = {"sqlite": sqlite_database, "postgresql": lambda _: postgres_databas
 
 @contextmanager
 def opened(url):
-    engine = sqlite_engine(url) if url.startswith("sqlite") else sa.create_engine(url)
+    engine = sqlite_engine(url) if url.startswith("sqlite") else postgres_engine(url)
     try:
         yield engine
     finally:
@@ -344,13 +345,13 @@ def test_migrating_is_silent(engine, caplog, capfd):
 
 START = """
 import logging, pathlib, sys
-import sqlalchemy as sa
 from uns.adapters.sql.migrate import create_or_upgrade
+from uns.adapters.sql.postgres import postgres_engine
 from uns.adapters.sql.sqlite import sqlite_engine
 
 logging.basicConfig(level=logging.INFO)
 url, scripts = sys.argv[1:]
-engine = sqlite_engine(url) if url.startswith("sqlite") else sa.create_engine(url)
+engine = sqlite_engine(url) if url.startswith("sqlite") else postgres_engine(url)
 sys.stdin.read()
 print(create_or_upgrade(engine, scripts=pathlib.Path(scripts)))
 engine.dispose()
