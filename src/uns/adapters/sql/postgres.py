@@ -2,8 +2,8 @@
 PostgreSQL: an engine whose sessions are set up alike, and what its errors mean.
 
 Every statement of ours is served by an index and touches few rows, so the planner is told not to
-weigh anything else. It plans a statement once and not for each run, which takes a tenth of all time;
-and again from time to time, because what is best for a table of ten rows is not for a million.
+weigh anything else. It plans a statement once and not for each run; and again from time to time,
+because what is best for a table of ten rows is not for a million.
 """
 
 from __future__ import annotations
