@@ -61,6 +61,7 @@ def test_single_writes_beside_a_busy_process(benchmark: Any, tmp_path: Path) -> 
         assert busy.stdout is not None
         assert busy.stdout.readline() == "ready\n"
         benchmark.pedantic(write, rounds=1)
+        assert busy.poll() is None, "the busy process has ended by itself"
         busy.kill()
     p99 = sorted(waits)[int(len(waits) * 0.99)]
     benchmark.extra_info["p50_seconds"] = round(sorted(waits)[len(waits) // 2], 5)

@@ -11,6 +11,7 @@ from kit.plans import applied, got, put
 from kit.stores import open_store
 from uns.adapters.sources import ManualClock
 from uns.ports.decision import Decision, Sweep
+from uns.ports.errors import UnsError
 from uns.ports.rows import Notification
 from uns.ports.vocabulary import Status
 
@@ -111,3 +112,15 @@ def test_a_store_calls_before_it_moves_many_rows(file):
     file.transact_many([applied(Decision(None, sweeps=(SATISFIED,)))], lambda: calls.append(1))
 
     assert 2 == len(calls)
+
+
+def test_a_store_calls_before_it_halves_a_group(file):
+    """
+    Finding the plan that the database refuses takes several transactions, each of which may wait.
+    """
+    calls = []
+    poisoned, sound = put(a_notification("n1", source="\ud800")), put(a_notification("n2"))
+    refused, done = file.transact_many([poisoned, sound], lambda: calls.append(1))
+
+    assert isinstance(refused, UnsError)
+    assert (None, 1) == (done, len(calls))

@@ -13,7 +13,7 @@ from kit.virtual_time import in_virtual_time
 from uns.adapters.memory.pubsub import InProcessPubSub
 from uns.core.loops.waiter import wait_for_answer
 from uns.ports.decision import Signal, SignalKind
-from uns.ports.errors import NotFound
+from uns.ports.errors import Closed, NotFound, StoreUnavailable
 from uns.ports.vocabulary import Ack, Resolution
 
 UNKNOWN = "0000ffff-0000-7000-8000-000000000000"
@@ -35,6 +35,60 @@ def awaiting(ledger):
 
 def loop_time():
     return asyncio.get_running_loop().time()
+
+
+class Blinking(InlineCommits):
+    """
+    Commits that refuse each read but the first, until they are whole again.
+    """
+
+    def __init__(self, store, error):
+        super().__init__(store)
+        self.error = error
+        self.reads = 0
+
+    async def read(self, plan):
+        self.reads += 1
+        if self.error is not None and self.reads > 1:
+            raise self.error
+        return await super().read(plan)
+
+
+@in_virtual_time
+async def test_a_store_that_is_away_for_a_while_ends_no_wait(ledger):
+    """
+    Given a store that does not answer while somebody waits, when it is back, then the answer is found.
+    """
+    id = awaiting(ledger)
+    commits = Blinking(ledger.store, StoreUnavailable())
+    task = asyncio.ensure_future(wait_for_answer(id, commits, InProcessPubSub(), 60.0))
+    await asyncio.sleep(5.5)
+    ledger.respond(id)
+    commits.error = None
+
+    assert Ack.ACKED is (await task).effective_ack_status
+    assert 6.0 == loop_time()
+
+
+@in_virtual_time
+async def test_a_store_that_stays_away_does_not_outlast_the_time(ledger):
+    """
+    Then the wait ends in time, with what was read last.
+    """
+    id = awaiting(ledger)
+    commits = Blinking(ledger.store, StoreUnavailable())
+
+    assert Ack.PENDING is (await wait_for_answer(id, commits, ledger.pubsub, 5.5)).effective_ack_status
+    assert 5.5 == loop_time()
+
+
+@in_virtual_time
+async def test_a_closed_store_ends_the_wait(ledger):
+    """
+    No later look can go through either.
+    """
+    with pytest.raises(Closed):
+        await wait_for_answer(awaiting(ledger), Blinking(ledger.store, Closed()), ledger.pubsub, 60.0)
 
 
 @pytest.mark.parametrize("to", [Ack.ACKED, Ack.DISMISSED])

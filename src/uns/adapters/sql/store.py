@@ -75,6 +75,7 @@ class SqlStore:
             with self._writing:
                 replies, signals = self._group(plans, meanwhile)
         except Refused as fault:
+            meanwhile()  # its transactions may wait long, and one after the other
             return self._halves(plans, fault)
         except UnsError as error:  # nothing is known of the whole group
             return [error] * len(plans)
