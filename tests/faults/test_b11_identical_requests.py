@@ -3,17 +3,23 @@ B11: identical requests at once are one acceptance and replays of it, and break 
 """
 
 import asyncio
+import sqlite3
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack, closing, contextmanager
 
+import httpx2
 import pytest
 
 from kit.builders import a_request
 from kit.children import Noted, noted, send_the_same
 from kit.processes import children
-from kit.runtimes import PRINCIPAL, a_document
+from kit.receiver import LOOPBACK, answers, receiving
+from kit.runtimes import PRINCIPAL, a_document, policy_folder
+from kit.servers import postgres_database
+from kit.service import serving as serve
 from kit.waiting import until
-from kit.web import NOTIFICATIONS, a_body
+from kit.web import ASYNC, NOTIFICATIONS, PRODUCER, a_body
 from uns import ChannelResult, Conflict
 
 MANY = 30
@@ -184,3 +190,113 @@ async def test_http(serving):
     assert Counter({True: MANY - 1, False: 1}) == Counter(each["idempotent_replay"] for each in sent)
     assert {(202, "DELIVERED")} == set(unrelated)
     assert 101 == len(gate.calls)
+
+
+async def test_http_again_and_again(serving):
+    """
+    B11: given a request that was accepted, when it comes again, one after another, then each answer has
+    its id and the state it is in by then; another content under the key is a 409 that stores nothing,
+    and the same under another caller's key, or for another source, is another request.
+    """
+    body = a_body(idempotency_key="k-1")
+    async with serving() as web:
+        first = await web.post(NOTIFICATIONS, body, headers=ASYNC)
+        waiting = [await web.post(NOTIFICATIONS, body, headers=ASYNC) for _ in range(3)]
+        await web.runtime.run_once()
+        delivered = [await web.post(NOTIFICATIONS, body) for _ in range(3)]
+        other = await web.post(NOTIFICATIONS, body | {"message": "another"}, headers=ASYNC)
+        others = [
+            await web.post(NOTIFICATIONS, body, key=PRODUCER, headers=ASYNC),
+            await web.post(NOTIFICATIONS, body | {"source": "billing"}, headers=ASYNC),
+        ]
+        again = await web.post(NOTIFICATIONS, body)
+        stored = await count_of(web)
+    replays = [answer.json for answer in (*waiting, *delivered, again)]
+
+    assert (202, False) == (first.status, first.json["idempotent_replay"])
+    assert {(first.json["notification_id"], True)} == {
+        (each["notification_id"], each["idempotent_replay"]) for each in replays
+    }
+    assert ["PENDING"] * 3 + ["DELIVERED"] * 4 == [each["status"] for each in replays]
+    assert (409, "conflict") == (other.status, other.code)
+    assert [False, False] == [each.json["idempotent_replay"] for each in others]
+    assert 3 == len({first.json["notification_id"], *(each.json["notification_id"] for each in others)})
+    assert 3 == stored
+
+
+async def count_of(web):
+    """
+    How many notifications are stored: what a worker finds to do, and what it has done.
+    """
+    with closing(
+        sqlite3.connect(web.container.settings().database_url.removeprefix("sqlite:///"))
+    ) as database:
+        return database.execute("SELECT count(*) FROM uns_notifications").fetchone()[0]
+
+
+@contextmanager
+def a_database(kind, folder):
+    """
+    The URL of an empty one.
+    """
+    if kind == "sqlite":
+        yield f"sqlite:///{folder / 'uns.db'}"
+        return
+    with postgres_database() as url:
+        yield url
+
+
+@pytest.mark.parametrize("database", ["sqlite", "postgresql"])
+async def test_connections_to_two_services(tmp_path, database):
+    """
+    B11: given two services on one database and a receiver that takes its time, when 30 connections,
+    half of them to each, post the same request at once, then there is one id, 29 are replays answered
+    before the receiver is done, it is called once, and a hundred unrelated requests all succeed.
+    """
+    opened = asyncio.Event()
+
+    async def takes_its_time(writer):
+        await opened.wait()
+        await answers()(writer)
+
+    async with receiving(takes_its_time) as receiver, AsyncExitStack() as running:
+        environ = {
+            "UNS_DATABASE_URL": running.enter_context(a_database(database, tmp_path)),
+            "UNS_API_KEY": "key",
+            "UNS_POLICY_DIR": str(policy_folder(tmp_path / "policies", to(receiver.url()))),
+            "UNS_EGRESS_ALLOW": LOOPBACK,
+            "UNS_SEND_WAIT_SECONDS": "20",
+        }
+        ports = [running.enter_context(serve(environ, log=tmp_path / f"log{n}")) for n in range(2)]
+        clients = [await running.enter_async_context(a_client(port)) for port in ports]
+
+        def post(n, body):
+            return asyncio.ensure_future(clients[n % 2].post(NOTIFICATIONS, json=body))
+
+        posted = [post(n, a_body(idempotency_key="k-1")) for n in range(MANY)]
+        await until(lambda: sum(task.done() for task in posted) == MANY - 1)
+        opened.set()
+        sent = [answer.json() for answer in await asyncio.gather(*posted)]
+        unrelated = await asyncio.gather(*(post(n, a_body(title=f"alert {n}")) for n in range(100)))
+
+    assert 1 == len({each["notification_id"] for each in sent})
+    assert Counter({True: MANY - 1, False: 1}) == Counter(each["idempotent_replay"] for each in sent)
+    assert {(202, "DELIVERED")} == {(answer.status_code, answer.json()["status"]) for answer in unrelated}
+    assert 101 == len(receiver.requests)
+    assert 1 == sum(sent[0]["notification_id"] in request.body.decode() for request in receiver.requests)
+
+
+def to(url):
+    return a_document(channels={"primary": ["WEBHOOK"]}, targets={"WEBHOOK": {"url": url}})
+
+
+def a_client(port):
+    """
+    As many connections as there are requests at once.
+    """
+    return httpx2.AsyncClient(
+        base_url=f"http://{LOOPBACK}:{port}",
+        headers={"Authorization": "Bearer key"},
+        timeout=30,
+        limits=httpx2.Limits(max_connections=100),
+    )

@@ -12,8 +12,23 @@ from kit.builders import AGENT
 from kit.poisons import FIELDS, VALUES, with_value
 from kit.runtimes import ON_BOTH
 from kit.web import NOTIFICATIONS, OPERATOR, PRODUCER, RESPONDER, RUNTIME, a_body
+from uns.entrypoints.http.access import NEEDS
 
 pytestmark = ON_BOTH
+
+POSTS = {
+    NOTIFICATIONS: PRODUCER,
+    f"{NOTIFICATIONS}/simulate": PRODUCER,
+    f"{NOTIFICATIONS}/{{notification_id}}/ack": RESPONDER,
+    f"{NOTIFICATIONS}/{{notification_id}}/dismiss": RESPONDER,
+    f"{NOTIFICATIONS}/{{notification_id}}/withdraw": PRODUCER,
+    "/v1/notifications/{notification_id}/ack": RESPONDER,
+    "/v1/notifications/{notification_id}/dismiss": RESPONDER,
+    f"{RUNTIME}/notifications/{{notification_id}}/replay": OPERATOR,
+    f"{RUNTIME}/callbacks/{{event_id}}/rearm": OPERATOR,
+    "/api/v1/policies/reload": OPERATOR,
+}
+"""Every route that takes a body, and a key that opens it."""
 
 BODIES = [
     b"[]",
@@ -115,20 +130,13 @@ async def test_no_body_is_an_error_of_ours(poisoned, body):
     id = await poisoned.sent(notification_type="ask.now")
     await poisoned.runtime.run_once()
     poisoned.ids.append(id)
-    for path, key in (
-        (NOTIFICATIONS, PRODUCER),
-        (f"{NOTIFICATIONS}/simulate", PRODUCER),
-        (f"{NOTIFICATIONS}/{id}/ack", RESPONDER),
-        (f"{NOTIFICATIONS}/{id}/dismiss", RESPONDER),
-        (f"{NOTIFICATIONS}/{id}/withdraw", PRODUCER),
-        (f"{RUNTIME}/notifications/{id}/replay", OPERATOR),
-        (f"{RUNTIME}/callbacks/{id}/rearm", OPERATOR),
-        ("/api/v1/policies/reload", OPERATOR),
-    ):
+    for template, key in POSTS.items():
+        path = template.format(notification_id=id, event_id=id)
         status, _ = strict(await poisoned.post(path, body, key=key))
 
         assert status == (413 if len(body) > 2 * 1024 * 1024 else 422), path
     assert "PENDING" == poisoned.runtime.get(id)["ack_status"]
+    assert set(POSTS) == {path for method, path in NEEDS if method == "POST"}
 
 
 async def test_answer_metadata_is_no_way_in(poisoned):

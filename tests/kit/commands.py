@@ -4,7 +4,6 @@ The command line as its users run it: in this process for what ends by itself, i
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import subprocess
@@ -21,6 +20,7 @@ import msgspec
 import pytest
 from msgspec import Struct
 
+from kit.logs import logs_as_they_were
 from kit.receiver import LOOPBACK
 from kit.servers import free_port
 from uns.entrypoints.cli.main import main
@@ -175,13 +175,11 @@ def _process_as_it_was() -> Iterator[None]:
     """
     What a command does to its own process, for good, is undone: its logs, its way with signals.
     """
-    root, numbers = logging.getLogger(), (signal.SIGTERM, signal.SIGINT)
-    logs, level = root.handlers[:], root.level
+    numbers = (signal.SIGTERM, signal.SIGINT)
     signals = [signal.getsignal(number) for number in numbers]
     try:
-        yield
+        with logs_as_they_were():
+            yield
     finally:
-        root.handlers[:] = logs
-        root.setLevel(level)
         for number, handler in zip(numbers, signals, strict=True):
             signal.signal(number, handler)

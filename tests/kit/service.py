@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -83,7 +82,7 @@ def _await_health(port: int, process: subprocess.Popen[bytes]) -> None:
         try:
             with urllib.request.urlopen(f"http://{LOOPBACK}:{port}/health", timeout=1):
                 return
-        except urllib.error.URLError:
+        except OSError:  # refused, or not answered while it loads
             assert process.poll() is None, f"it ended with {process.returncode}"
             assert time.monotonic() < until, "it does not answer"
         time.sleep(0.02)

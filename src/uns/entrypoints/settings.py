@@ -102,7 +102,7 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         max_attempts=given.get("UNS_MAX_ATTEMPTS", _whole(1, 1000), 10),
         retry_seconds=given.get("UNS_RETRY_SECONDS", _seconds(0, 300), 2.0),
         send_wait_seconds=given.get("UNS_SEND_WAIT_SECONDS", _seconds(0, 60), 5.0),
-        callback_url=given.get("UNS_CALLBACK_URL", _url, None),
+        callback_url=given.get("UNS_CALLBACK_URL", str, None),
         callback_secrets=given.get("UNS_CALLBACK_SECRET", _secrets, ()),
         webhook_secrets=given.get("UNS_WEBHOOK_SIGNING_SECRET", _secrets, ()),
         egress_allow=given.get("UNS_EGRESS_ALLOW", str, ""),
@@ -132,12 +132,25 @@ class _Given:
         if value is None:
             return default
         try:
-            return read(value)
+            return read(_text(value))
         except ValueError as error:
             raise Rejected(f"{name} {error}", path=name) from None
 
     def beginning(self, prefix: str) -> dict[str, str]:
-        return {name: value for name, value in self._values.items() if name.startswith(prefix)}
+        """
+        The values of all names that begin so.
+        """
+        return {name: self.get(name, str, "") for name in self._values if name.startswith(prefix)}
+
+
+def _text(value: str) -> str:
+    # An environment holds bytes. Those that are no text reach Python as half characters, which can
+    # neither be signed with, nor called, nor told.
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError("must be UTF-8") from None
+    return value
 
 
 def _credentials(given: _Given) -> Iterator[Credential]:

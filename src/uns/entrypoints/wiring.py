@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from urllib.parse import unquote
 
 import sqlalchemy as sa
 from msgspec import Struct
@@ -159,7 +160,7 @@ def _clock(engine: sa.Engine, options: Options) -> Clock | None:
 
 def _engine(url: str, options: Options) -> sa.Engine:
     form = next((form for begins, form in _FORMS.items() if url.startswith(begins)), None)
-    if form is None or "\0" in url:
+    if form is None or "\0" in unquote(url):
         raise fault("database_url", "must begin with sqlite:/// or postgresql://")
     try:
         if url.startswith("sqlite"):

@@ -58,6 +58,15 @@ def test_only_http_and_https_with_a_host_are_called(url):
         destination(url, EVERYTHING)
 
 
+@pytest.mark.parametrize("at", ["http://{}.org/", "http://x.org/{}", "http://x.org/?{}", "http://x.org:{}/"])
+def test_half_a_character_is_refused_wherever_it_stands(at):
+    """
+    B30: what cannot be written as a request is no URL.
+    """
+    with pytest.raises(Refused):
+        destination(at.format("\ud800"), EVERYTHING)
+
+
 @pytest.mark.parametrize(
     "url",
     [

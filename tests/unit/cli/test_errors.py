@@ -236,6 +236,40 @@ def test_a_service_that_is_not_there_is_told(uns):
     assert line.endswith("start the service, or check UNS_URL")
 
 
+@pytest.mark.parametrize("host", ["a..b", "a" * 64 + ".org"])
+def test_a_name_that_no_host_can_have_is_told(uns, host):
+    """
+    Whoever is called by it, or is to listen there.
+    """
+    remote = told(uns(*SEND, UNS_URL=f"http://{host}/"), Exit.FAILED)
+    local = told(uns("serve", "--port=0", f"--host={host}"), Exit.FAILED)
+
+    assert f"http://{host} is no name that a host can have: check UNS_URL" == remote
+    assert f"there is no host {host}: use --host, or UNS_HOST, with one of this machine" == local
+
+
+@pytest.mark.parametrize("command", [LISTED, ("init",)])
+def test_a_database_that_cannot_be_named_so_is_told(uns, command):
+    """
+    With the variable, and without what it holds.
+    """
+    line = told(uns(*command, UNS_DATABASE_URL="postgresql://u:s3cr3t@db:port/uns"), Exit.USAGE)
+
+    assert line.startswith("UNS_DATABASE_URL ")
+    assert "s3cr3t" not in line
+
+
+@pytest.mark.parametrize("command", [LISTED, ("init",), ("serve", "--port=0"), ("worker",)])
+def test_where_no_callback_can_go_is_told_before_anything_starts(uns, command):
+    """
+    B30: given a callback inside the network, when anything starts that could call it, then it does not.
+    """
+    line = told(uns(*command, UNS_DATABASE_URL="sqlite://", UNS_CALLBACK_URL="http://10.0.0.1/s3cr3t"), 2)
+
+    assert line.startswith("UNS_CALLBACK_URL: 10.0.0.1 leads to an address that is not public")
+    assert "s3cr3t" not in line
+
+
 @pytest.mark.parametrize(
     ("status", "body"), [(200, "hello"), (404, "<html>"), (302, ""), (500, "{}"), (401, "[]")]
 )

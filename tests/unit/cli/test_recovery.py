@@ -162,6 +162,17 @@ def test_what_is_no_dead_letter_cannot_be_resolved(uns, dead):
     assert (Exit.REFUSED, "uns: Dead letter not found\n") == (ended.status, ended.err)
 
 
+@pytest.mark.parametrize("id", ["x", "01a22e98-b9f7-722a-b989-12fe2d8e3a45", "../../ready"])
+def test_an_id_that_nothing_has_is_told_alike_by_both_faces(uns, over, id):
+    """
+    Whether it is an id or not.
+    """
+    ended = [uns(*command, id) for command in (("replay",), ("dlq", "resolve"))]
+
+    assert [Exit.REFUSED] * 2 == [each.status for each in ended]
+    assert ["uns: Notification not found.\n", "uns: Dead letter not found\n"] == [each.err for each in ended]
+
+
 @pytest.mark.parametrize("command", [("replay",), ("dlq", "resolve")])
 @pytest.mark.parametrize("choice", [(), ("some-id", "--where=type=x"), ("some-id", "--older-than=1h")])
 def test_either_one_is_named_or_several_are_chosen(uns, over, command, choice):
@@ -180,10 +191,3 @@ def test_there_are_no_exhausted_callbacks(uns, over):
     """
     assert [] == uns("callbacks", "list", "--json").json
     assert "uns: no exhausted callbacks\n" == uns("callbacks", "list").err
-
-
-def test_a_callback_that_is_not_there_cannot_be_rearmed(uns, over):
-    """
-    An id that no event has is refused.
-    """
-    assert Exit.REFUSED == uns("callbacks", "rearm", str(uuid.uuid4())).status

@@ -12,6 +12,7 @@ import pytest
 import structlog
 
 from kit.asgi import Asgi
+from kit.logs import logs_as_they_were
 from kit.web import NOTIFICATIONS, OPERATOR, a_body
 from uns.entrypoints import logs
 from uns.entrypoints.http.envelope import Envelope
@@ -36,12 +37,10 @@ def written():
     """
     The log as the service writes it: lines of JSON.
     """
-    root = logging.getLogger()
-    before = root.handlers[:], root.level
-    logs.set_up_logs()
-    stream = root.handlers[0].stream = io.StringIO()
-    yield lambda: [json.loads(line) for line in stream.getvalue().splitlines()]
-    root.handlers, root.level = before
+    with logs_as_they_were():
+        logs.set_up_logs()
+        stream = logging.getLogger().handlers[0].stream = io.StringIO()
+        yield lambda: [json.loads(line) for line in stream.getvalue().splitlines()]
 
 
 @pytest.mark.parametrize(("method", "path", "body", "key", "status"), EVERYWHERE)

@@ -3,12 +3,12 @@
 """
 
 import importlib
-import logging
 
 import pytest
 
 import uns.app
 from kit.asgi import Asgi, running
+from kit.logs import logs_as_they_were
 from kit.runtimes import a_document, policy_folder
 from kit.web import NOTIFICATIONS, OPERATOR, a_body
 from uns.entrypoints.http import environment
@@ -20,13 +20,11 @@ def environ(monkeypatch, url):
     An environment with a database and one key.
     """
     environment.app.cache_clear()
-    root = logging.getLogger()
-    before = root.handlers[:], root.level
     monkeypatch.setenv("UNS_DATABASE_URL", url)
     monkeypatch.setenv("UNS_API_KEY", OPERATOR)
-    yield monkeypatch
+    with logs_as_they_were():
+        yield monkeypatch
     environment.app.cache_clear()
-    root.handlers, root.level = before
 
 
 async def test_the_application_is_made_once(environ):

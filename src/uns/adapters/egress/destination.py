@@ -54,7 +54,7 @@ def destination(url: str, egress: Egress) -> Destination:
     """
     try:
         parsed = httpx2.URL(url)
-    except httpx2.InvalidURL:
+    except (httpx2.InvalidURL, UnicodeError):
         raise Refused("the URL cannot be read") from None
     if parsed.scheme not in _DEFAULT_PORTS:
         raise Refused("the URL does not begin with http:// or https://")

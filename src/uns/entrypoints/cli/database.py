@@ -40,7 +40,7 @@ def file_of(database_url: str) -> Path | None:
     """
     try:
         url = sa.make_url(database_url)
-    except sa.exc.ArgumentError:
+    except (ValueError, sa.exc.ArgumentError):
         return None
     name = url.database or ":memory:"
     if url.get_backend_name() != "sqlite" or name == ":memory:" or name.startswith("file:"):

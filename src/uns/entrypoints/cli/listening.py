@@ -28,7 +28,7 @@ def listening(host: str, port: int) -> socket.socket:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-    except OSError:
+    except (OSError, UnicodeError):  # no such name, or none that there can be
         raise Failed(f"there is no host {host}: use --host, or UNS_HOST, with one of this machine") from None
     taken = socket.socket(family, kind, protocol)
     try:

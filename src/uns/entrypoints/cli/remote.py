@@ -20,6 +20,8 @@ ANSWER_SECONDS = 75.0
 """A service may be set to wait a minute for a first attempt."""
 
 PAGE = 200
+NO_LETTER = "Dead letter not found"
+NO_EVENT = "Callback event not found"
 
 _NOTIFICATIONS = "/api/v1/notifications"
 _RUNTIME = "/api/v1/runtime"
@@ -75,7 +77,7 @@ class RemoteLedger:
         self._object("POST", f"{_RUNTIME}/notifications/{_part(id)}/replay")
 
     def resolve(self, id: str) -> None:
-        self._object("DELETE", f"/api/v1/dlq/{_part(id)}")
+        self._object("DELETE", f"/api/v1/dlq/{_part(id, NO_LETTER)}")
 
     def dead_letters(self) -> list[Json]:
         return self._items(f"{_RUNTIME}/dead-letters")
@@ -84,7 +86,7 @@ class RemoteLedger:
         return self._items(f"{_RUNTIME}/callbacks")
 
     def rearm(self, event_id: str) -> bool:
-        done = self._object("POST", f"{_RUNTIME}/callbacks/{_part(event_id)}/rearm")
+        done = self._object("POST", f"{_RUNTIME}/callbacks/{_part(event_id, NO_EVENT)}/rearm")
         return done["rearmed"] is True
 
     def close(self) -> None:
@@ -121,6 +123,8 @@ class RemoteLedger:
         headers = {"Content-Type": "application/json"} if body is not None else {}
         try:
             return self._client.request(method, path, content=body, params=query, headers=headers)
+        except UnicodeError:
+            raise Failed(f"{self._shown} is no name that a host can have: check UNS_URL") from None
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
             raise Failed(
                 f"nothing answers at {self._shown} ({error}): start the service, or check UNS_URL"
@@ -144,11 +148,11 @@ def _json_object(content: bytes) -> Json | None:
         return None
 
 
-def _part(id: str) -> str:
+def _part(id: str, unknown: str | None = None) -> str:
     try:
         return str(UUID(id))
     except ValueError:  # nothing has it, and in a path it might name something else
-        raise NotFound from None
+        raise NotFound(unknown) from None
 
 
 def _without_credentials(url: str) -> str:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 from typing import TYPE_CHECKING, Annotated
@@ -15,7 +16,7 @@ from uns.entrypoints.cli.dev import Keys, dev_keys, welcome
 from uns.entrypoints.cli.exits import Exit, Usage
 from uns.entrypoints.cli.ledger import settings_of
 from uns.entrypoints.cli.options import AsJson
-from uns.entrypoints.cli.output import print_card, print_json, say
+from uns.entrypoints.cli.output import print_card, print_json
 from uns.entrypoints.cli.stopping import stop_while_starting
 from uns.entrypoints.settings import LAST_PORT, Settings, read_settings
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from uns.entrypoints.container import Container
 
 MOST_WORKERS = 64
+NO_KEY = "no key is set, so nobody can send: set UNS_API_KEY, or use --dev for keys of development"
+
+_log = logging.getLogger(__name__)
 
 
 def register(app: App) -> None:
@@ -138,9 +142,9 @@ def _greet(url: str, settings: Settings, keys: Keys | None, *, dev: bool) -> Non
     if dev:
         print(welcome(url, database, keys), flush=True)
         return
-    say(f"listens on {url}, database {database}")
+    _log.info("listens on %s, database %s", url, database)
     if not settings.credentials:
-        say("no key is set, so nobody can send: set UNS_API_KEY, or use --dev for keys of development")
+        _log.warning(NO_KEY)
 
 
 def _run(
