@@ -7,6 +7,7 @@ import pytest
 from kit.builders import a_request
 from kit.receiver import answers, hangs, receiving, resets
 from kit.runtimes import PRINCIPAL
+from kit.web import NOTIFICATIONS, RUNTIME, a_body
 from kit.webhooks import BASE_SECONDS
 
 JITTER = 0.2
@@ -14,17 +15,19 @@ ONE_BACKOFF = (BASE_SECONDS, BASE_SECONDS * (1 + JITTER))
 
 
 @pytest.fixture
-def attempted(sending):
+def attempted(hooking):
     """
-    Makes one attempt at a receiver that behaves so, and gives the row as it is afterwards.
+    Posts a notification for a receiver that behaves so, which a worker attempts once, and gives the
+    row as the service then shows it.
     """
 
     async def attempted(behaviour, limit=5.0):
-        async with receiving(behaviour) as receiver:
-            runtime = sending({"url": receiver.url()}, limit=limit)
-            sent = await runtime.send(a_request(), principal=PRINCIPAL)
+        async with receiving(behaviour) as receiver, hooking({"url": receiver.url()}, limit=limit) as web:
+            sent = await web.post(NOTIFICATIONS, a_body())
+            row = await web.get(f"{RUNTIME}/notifications/{sent.json['notification_id']}")
+            assert (202, sent.json["status"]) == (sent.status, row.json["status"])
         assert 1 == receiver.connections
-        return runtime.get(sent.notification_id)
+        return row.json
 
     return attempted
 

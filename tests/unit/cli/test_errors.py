@@ -2,6 +2,7 @@
 What a newcomer does wrong: each answer is one line that says what to do, and a status that tells of it.
 """
 
+import json
 import socket
 import sqlite3
 import threading
@@ -9,6 +10,7 @@ import threading
 import pytest
 
 from kit.commands import OBSERVER, OPERATOR
+from kit.runtimes import a_document, policy_folder
 from kit.servers import free_port
 from uns.adapters.sql.migrate import VERSION_TABLE
 from uns.entrypoints.cli.exits import Exit
@@ -158,6 +160,25 @@ def test_policies_that_are_wrong_stop_the_start(uns, tmp_path, command, content,
 
     assert said.startswith("UNS_POLICY_DIR: ")
     assert line in said
+
+
+@pytest.mark.parametrize("command", [("init",), ("serve", "--port=0")])
+@pytest.mark.parametrize("target", ["{url: 'http://10.0.0.1/s3cr3t'}", "{url_env: UNS_TARGET_HOOK}"])
+def test_a_target_inside_the_network_stops_the_start(uns, tmp_path, command, target):
+    """
+    B30: given a policy that sends where nothing may be sent, when a service starts, then it does not,
+    and names the file, the line and the field.
+    """
+    folder = policy_folder(tmp_path / "policies", a_document())
+    file = folder / "ops.yaml"
+    document = a_document(channels={"primary": ["WEBHOOK"]})
+    file.write_text(json.dumps(document)[:-1] + f',\n "targets": {{"WEBHOOK": {target}}}}}')
+    hook = "http://user:s3cr3t@10.0.0.1/"
+    line = told(uns(*command, UNS_POLICY_DIR=str(folder), UNS_TARGET_HOOK=hook), Exit.FAILED)
+
+    assert line.startswith("UNS_POLICY_DIR: ops.yaml, line 2: targets.WEBHOOK.url")
+    assert "10.0.0.1" in line
+    assert "s3cr3t" not in line
 
 
 def test_a_policy_folder_that_is_not_there_stops_the_start(uns):

@@ -1,5 +1,6 @@
 """
 A newcomer's mistakes, each made in a process of its own: whatever is wrong, the answer says what to do.
+A second service on the same file is none: see ``test_serve``.
 """
 
 import json
@@ -8,11 +9,10 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from contextlib import ExitStack
 
 import pytest
 
-from kit.commands import KEYS, OBSERVER, OPERATOR, serving, without_settings
+from kit.commands import OBSERVER, OPERATOR, without_settings
 from kit.servers import free_port
 from kit.web import NOTIFICATIONS, a_body
 from uns.entrypoints.cli.exits import Exit
@@ -137,15 +137,3 @@ def test_an_answer_says_what_to_do(service, body, key, status, told):
 
     assert (status, status) == (answered, problem["status"])
     assert told in problem["detail"]
-
-
-def test_a_second_service_on_the_same_file_is_no_mistake(tmp_path, uns):
-    """
-    Given a service, when a second one starts on its file, then what one accepts the other shows.
-    """
-    with ExitStack() as running:
-        (_, first), (_, second) = (running.enter_context(serving(tmp_path, **KEYS)) for _ in range(2))
-        sent = uns(*SEND, "--json", UNS_URL=first, UNS_API_KEY=OPERATOR).json
-        found = uns("get", sent["notification_id"], "--json", UNS_URL=second, UNS_API_KEY=OPERATOR).json
-
-    assert ("DELIVERED", sent["notification_id"]) == (found["status"], found["notification_id"])

@@ -203,6 +203,27 @@ def test_several_processes_serve_and_are_replaced(tmp_path, uns):
     assert not any(alive(pid) for pid in before | after)
 
 
+def test_a_process_that_cannot_serve_says_so_in_the_form_of_all_lines(tmp_path):
+    """
+    Given a service of two processes whose file was spoilt, when one is killed, then the one that takes
+    its place says what is wrong, in one line of the log.
+    """
+    with serving(tmp_path, "--workers=2", **KEYS) as (service, _):
+        before = until_there_are(2, service.process.pid)
+        (tmp_path / "spoilt").write_bytes(b"something else, and more than a hundred bytes of it" * 10)
+        os.replace(tmp_path / "spoilt", tmp_path / "uns.db")
+        os.kill(min(before), signal.SIGKILL)
+        service.await_line("is not a SQLite database")
+        service.stop()
+    lines = [json.loads(line) for line in service.err.read_text().splitlines()]
+    told = [line for line in lines if "it cannot serve: " in line["event"]]
+
+    assert told
+    assert {("error", "uns.entrypoints.cli.crew", False)} == {
+        (line["level"], line["logger"], "exception" in line) for line in told
+    }
+
+
 def test_the_children_of_a_service_that_is_killed_end(tmp_path):
     """
     Given a service of two processes, when the one that looks after them is killed, then they end too.

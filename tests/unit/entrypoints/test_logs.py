@@ -34,10 +34,11 @@ SECRETS = {
     "UNS_CALLBACK_SECRET": "c4llback-secret",
     "UNS_WEBHOOK_SIGNING_SECRET": "s1gning-secret",
     "UNS_TARGET_SECRET": "t4rget-secret",
+    "UNS_REDIS_URL": "redis://me:r3dis-password@127.0.0.1:1/0",
 }
 STRANGERS = "k3y-of-another-service"
 PATHS = {"direct": "/t0ken-direct?sig=q1", "by_name": "/t0ken-by-name", "callback": "/t0ken-callback?sig=q2"}
-HIDDEN = re.compile(r"k3y|c4llback|s1gning|t4rget|t0ken|sig=|q1|q2|whsec|v1=|v1,", re.IGNORECASE)
+HIDDEN = re.compile(r"k3y|r3dis|c4llback|s1gning|t4rget|t0ken|sig=|q1|q2|whsec|v1=|v1,", re.IGNORECASE)
 
 
 def the_form(line):
@@ -303,8 +304,11 @@ async def test_every_line_of_a_service_has_the_form_and_none_a_secret(tmp_path, 
     lines = [the_form(line) for line in text.splitlines()]
     during = [line for line in lines if "a request was not read to its end" in line["event"]]
 
-    assert {"uns.notifications", "uvicorn.error", "uns.entrypoints.http.errors"} <= {
-        line["logger"] for line in lines
-    }
+    assert {
+        "uns.adapters.pubsub.relay",
+        "uns.entrypoints.http.errors",
+        "uns.notifications",
+        "uvicorn.error",
+    } <= {line["logger"] for line in lines}
     assert ["trace-half"] == [line["request_id"] for line in during]
     assert [] == HIDDEN.findall(text)

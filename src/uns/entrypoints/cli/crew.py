@@ -9,6 +9,7 @@ import multiprocessing
 import os
 import signal
 import socket
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -25,6 +26,7 @@ from uns.entrypoints.cli.stopping import SIGNALS, stop_while_starting
 from uns.entrypoints.container import Container
 from uns.entrypoints.logs import set_up_logs
 from uns.entrypoints.settings import Settings
+from uns.ports.errors import UnsError
 
 PAUSE_SECONDS = 1.0
 """Before one that died is replaced: what kills at once must not do so a hundred times a second."""
@@ -90,7 +92,11 @@ def _serve(settings: Settings, listener: socket.socket, work: bool) -> None:
     set_up_logs()
     stop_while_starting()
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    serve_until_stopped(Container(settings=providers.Object(settings)), listener, work=work)
+    try:
+        serve_until_stopped(Container(settings=providers.Object(settings)), listener, work=work)
+    except Exception as error:  # multiprocessing would print the stack, past the logs
+        _log.error("it cannot serve: %s", error, exc_info=not isinstance(error, UnsError))
+        sys.exit(Exit.FAILED)
 
 
 def _end_with_parent() -> None:
