@@ -210,6 +210,19 @@ def test_a_refused_request_may_come_again(poisonous, database):
     assert again.obligation_owner_id == again.notification_id
 
 
+async def all_are_stored_and_one_is_sent(runtime, database, channel):
+    """
+    When 40 requests of one key are sent at once.
+    """
+    sent = await asyncio.gather(*(runtime.send(request, principal=PRINCIPAL) for request in requests()))
+
+    assert MANY == len({each.notification_id for each in sent})
+    assert [(MANY,)] == database.execute("SELECT count(*) FROM uns_notifications").fetchall()
+    assert {1: 1} == leaders(database)
+    assert nothing_dangles(database)
+    assert 1 == len(channel.calls)
+
+
 @pytest.mark.parametrize("steps", [1, 20, 400, 2000])
 async def test_an_interrupted_group_costs_nobody_anything(steps, runtime, in_force, database, channel):
     """
@@ -227,13 +240,7 @@ async def test_an_interrupted_group_costs_nobody_anything(steps, runtime, in_for
         return cursor
 
     store._begin = begin_and_be_interrupted
-    sent = await asyncio.gather(*(runtime.send(request, principal=PRINCIPAL) for request in requests()))
-
-    assert MANY == len({each.notification_id for each in sent})
-    assert [(MANY,)] == database.execute("SELECT count(*) FROM uns_notifications").fetchall()
-    assert {1: 1} == leaders(database)
-    assert nothing_dangles(database)
-    assert 1 == len(channel.calls)
+    await all_are_stored_and_one_is_sent(runtime, database, channel)
 
 
 @pytest.mark.parametrize("url", ["postgres"], indirect=True)
@@ -253,10 +260,4 @@ async def test_a_killed_session_costs_nobody_anything(runtime, in_force, databas
         return cursor
 
     store._begin = begin_and_be_killed
-    sent = await asyncio.gather(*(runtime.send(request, principal=PRINCIPAL) for request in requests()))
-
-    assert MANY == len({each.notification_id for each in sent})
-    assert [(MANY,)] == database.execute("SELECT count(*) FROM uns_notifications").fetchall()
-    assert {1: 1} == leaders(database)
-    assert nothing_dangles(database)
-    assert 1 == len(channel.calls)
+    await all_are_stored_and_one_is_sent(runtime, database, channel)

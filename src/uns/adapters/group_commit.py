@@ -85,7 +85,7 @@ class GroupCommit:
             except BaseException as error:
                 answers = [error] * len(group)
             owed.pay()
-            owed.add(group, answers)
+            owed.keep(group, answers)
 
 
 class _Waiting(Generic[T]):
@@ -178,17 +178,19 @@ class _Owed:
     """
 
     def __init__(self) -> None:
-        self._groups: list[tuple[list[_Waiting[Any]], list[Any]]] = []
+        self._group: list[_Waiting[Any]] = []
+        self._answers: list[Any] = []
 
-    def add(self, group: list[_Waiting[Any]], answers: list[Any]) -> None:
-        self._groups.append((group, answers))
+    def keep(self, group: list[_Waiting[Any]], answers: list[Any]) -> None:
+        self._group, self._answers = group, answers
 
     def pay(self) -> None:
         """
-        Hand out what is owed.
+        Hand out what is owed, if anything still is.
         """
-        while self._groups:
-            _reply(*self._groups.pop())
+        group, self._group = self._group, []
+        if group:
+            _reply(group, self._answers)
 
 
 def _reply(group: list[_Waiting[Any]], answers: list[Any]) -> None:

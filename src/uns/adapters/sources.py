@@ -17,8 +17,7 @@ class SystemClock:
     The host's wall clock.
     """
 
-    def now(self) -> float:
-        return time.time()
+    now = staticmethod(time.time)
 
 
 class FunctionClock:

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from uns.adapters.memory.pubsub import InProcessPubSub
 from uns.adapters.pubsub.envelope import POLICY_CHANNEL
+from uns.adapters.sql.postgres import is_postgres
 from uns.ports.checks import fault
 from uns.ports.pubsub import PubSub
 
@@ -35,7 +36,7 @@ def choose_pubsub(database_url: str, broadcast: Broadcast) -> PubSub:
     """
     if broadcast.redis_url is not None:
         return _redis(broadcast.redis_url, broadcast.policy_channel)
-    if database_url.startswith(("postgresql:", "postgresql+psycopg:")):
+    if is_postgres(database_url):
         if broadcast.listen_url is not None:
             return _postgres(broadcast.listen_url, "listen_url")
         return _postgres(database_url, "database_url")

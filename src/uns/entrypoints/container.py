@@ -4,8 +4,6 @@ The composition root: from settings to everything that runs, made once, for ever
 
 from __future__ import annotations
 
-import time
-
 from dependency_injector import containers, providers
 
 from uns.adapters.callback_http import HttpCallback
@@ -61,7 +59,7 @@ def _ledger(
         create_tables=create_tables,
         max_attempts=settings.max_attempts,
         retry_seconds=settings.retry_seconds,
-        clock=time.time if isinstance(clock, SystemClock) else clock.now,
+        clock=clock.now,
         callback=callback,
         pg_prepare=settings.pg_prepare is Switch.ON,
         broadcast=Broadcast(

@@ -18,7 +18,7 @@ from uns.adapters.group_commit import MAX_GROUP, GroupCommit
 from uns.adapters.policy_files import packaged_policies
 from uns.adapters.sources import FunctionClock, SystemChance, new_id
 from uns.adapters.sql import migrate
-from uns.adapters.sql.postgres import MissingDriver, postgres_engine
+from uns.adapters.sql.postgres import MissingDriver, is_postgres, postgres_engine
 from uns.adapters.sql.sqlite import sqlite_engine
 from uns.adapters.sql.store import SqlStore
 from uns.core.loops.courier import Courier
@@ -40,13 +40,6 @@ from uns.ports.store import Store
 
 _SQLITE = "sqlite:///path (two slashes more for /path)"
 _POSTGRESQL = "postgresql://user:password@host:port/database"
-_FORMS = {
-    "sqlite://": _SQLITE,
-    "sqlite+pysqlite://": _SQLITE,
-    "postgresql://": _POSTGRESQL,
-    "postgresql+psycopg://": _POSTGRESQL,
-}
-"""How URLs begin, and how they go on."""
 
 
 class Options(Struct, frozen=True, kw_only=True):
@@ -159,14 +152,13 @@ def _clock(engine: sa.Engine, options: Options) -> Clock | None:
 
 
 def _engine(url: str, options: Options) -> sa.Engine:
-    form = next((form for begins, form in _FORMS.items() if url.startswith(begins)), None)
-    if form is None or "\0" in unquote(url):
+    remote = is_postgres(url)
+    if not (remote or url.startswith(("sqlite://", "sqlite+pysqlite://"))) or "\0" in unquote(url):
         raise fault("database_url", "must begin with sqlite:/// or postgresql://")
     try:
-        if url.startswith("sqlite"):
-            return sqlite_engine(url)
-        return postgres_engine(url, prepare=options.pg_prepare)
+        return postgres_engine(url, prepare=options.pg_prepare) if remote else sqlite_engine(url)
     except (ValueError, sa.exc.ArgumentError):
+        form = _POSTGRESQL if remote else _SQLITE
         raise fault("database_url", f"is not of the form {form}") from None
     except MissingDriver as missing:
         raise fault("database_url", f"cannot be used: {missing}") from None

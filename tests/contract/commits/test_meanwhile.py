@@ -28,6 +28,15 @@ async def queued(queue, reply):
     return task
 
 
+async def two_groups(queue, gate):
+    """
+    Two tasks: one whose group has come to the gate, and one that waits behind it.
+    """
+    first = await queued(queue, "first")
+    await asyncio.to_thread(gate.arrived)
+    return first, await queued(queue, "second")
+
+
 async def turns():
     for _ in range(TURNS):
         await asyncio.sleep(0)
@@ -38,10 +47,7 @@ async def test_answers_wait_until_the_next_group_goes_to_the_disk(queue_over, ga
     Given a group that others wait behind, when it is committed, then its answers go out once the next
     group waits itself, and before that one is committed.
     """
-    queue = queue_over()
-    first = await queued(queue, "first")
-    await asyncio.to_thread(gate.arrived)
-    second = await queued(queue, "second")
+    first, second = await two_groups(queue_over(), gate)
     gate.let()
     await asyncio.to_thread(gate.arrived)
     await turns()
@@ -60,10 +66,7 @@ async def test_answers_wait_for_nothing_else(queue_over, gate):
     Given a store that never waits, then the answers of one group go out when the next one is
     committed, if nothing sooner.
     """
-    queue = queue_over()
-    first = await queued(queue, "first")
-    await asyncio.to_thread(gate.arrived)
-    second = await queued(queue, "second")
+    first, second = await two_groups(queue_over(), gate)
     gate.let(2)
 
     assert ["first", "second"] == await asyncio.gather(first, second)
@@ -73,10 +76,7 @@ async def test_answers_are_handed_out_though_the_next_group_fails(queue_over, ga
     """
     A fault of one group is no other's.
     """
-    queue = queue_over()
-    first = await queued(queue, "first")
-    await asyncio.to_thread(gate.arrived)
-    second = await queued(queue, "second")
+    first, second = await two_groups(queue_over(), gate)
     gate.let()
     await asyncio.to_thread(gate.arrived)
     gate.fault = OSError("broken")

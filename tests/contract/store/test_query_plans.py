@@ -8,6 +8,7 @@ import pytest
 
 from kit.aged import aged
 from kit.builders import NOW
+from kit.indexes import SERVED_BY
 from kit.rows import BARE
 from kit.stores import open_engine
 from uns.adapters.sql.codec import STORED
@@ -87,26 +88,7 @@ def test_no_statement_walks_a_table(database, name):
     assert allowed == walked, taken
 
 
-@pytest.mark.parametrize(
-    ("name", "index", "times"),
-    [
-        ("due 1", "ix_uns_due", 3),
-        ("due 3", "ix_uns_due", 3),
-        ("due without", "ix_uns_due", 3),
-        ("overdue", "ix_uns_deadline", 1),
-        ("dead_letters", "ix_uns_dead_letters", 1),
-        ("callbacks_due", "ix_uns_callbacks", 1),
-        ("callbacks_due", "ix_uns_callback_tokens", 1),
-        ("callbacks_exhausted", "ix_uns_callbacks", 1),
-        ("followers_of", "ix_uns_followers", 1),
-        ("follower_count", "ix_uns_followers", 1),
-        ("sweep", "ix_uns_followers", 1),
-        ("sweep_relink", "ix_uns_followers", 1),
-        ("sweep_events", "ix_uns_followers", 1),
-        ("line_into", "ix_uns_successor", 1),
-        ("copies_of_line", "ix_uns_successor", 1),
-    ],
-)
+@pytest.mark.parametrize(("name", "index", "times"), SERVED_BY)
 def test_a_partial_index_serves_the_statement_it_is_for(database, name, index, times):
     """
     The planner sees that the condition of the index follows from the statement's.

@@ -10,12 +10,12 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from math import inf
-from uuid import uuid4
 
 from uns.adapters.memory.pubsub import InProcessPubSub
 from uns.adapters.pubsub.envelope import Message
 from uns.adapters.pubsub.outbox import Outbox
 from uns.adapters.pubsub.wire import CLOSE_SECONDS, Link, Pace, Timing, Wire, to_the_end
+from uns.adapters.sources import new_id
 from uns.ports.decision import Signal, SignalKind
 from uns.ports.pubsub import Listener
 
@@ -41,7 +41,7 @@ class RelayPubSub:
         self._wire = wire
         self._pace = pace
         self._timing = timing
-        self._origin = uuid4().hex
+        self._origin = new_id()
         self._local = InProcessPubSub()
         self._outbox = Outbox()
         self._thread: threading.Thread | None = None

@@ -120,12 +120,10 @@ def _migrate(engine: sa.Engine, scripts: Path) -> State:
 
 
 def _transactional(engine: sa.Engine) -> sa.Engine:
+    if engine.dialect.name == "sqlite":
+        return engine
     # The store's connections to PostgreSQL commit each statement by themselves.
-    return (
-        engine
-        if engine.dialect.name == "sqlite"
-        else engine.execution_options(isolation_level="READ COMMITTED")
-    )
+    return engine.execution_options(isolation_level="READ COMMITTED")
 
 
 def _state(connection: sa.Connection, scripts: Path) -> State:

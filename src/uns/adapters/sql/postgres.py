@@ -68,6 +68,14 @@ class Plans:
         return True
 
 
+def is_postgres(url: str) -> bool:
+    """
+    Whether a database URL, which need not be well formed, is meant for PostgreSQL.
+    """
+    driver, separator, _ = url.partition("://")
+    return bool(separator) and driver in DRIVERS
+
+
 class MissingDriver(Exception):
     """
     The driver of PostgreSQL is an extra, and not installed.

@@ -9,6 +9,7 @@ from pathlib import Path
 import sqlalchemy as sa
 from dependency_injector import providers
 
+from uns.adapters.sql.postgres import is_postgres
 from uns.entrypoints.cli.exits import Usage
 from uns.entrypoints.container import Container
 from uns.entrypoints.settings import Settings
@@ -53,6 +54,6 @@ def place_of(database_url: str) -> str:
     Where a database is, for people to read.
     """
     file = file_of(database_url)
-    if file is None and database_url.startswith("postgresql"):
+    if file is None and is_postgres(database_url):
         return sa.make_url(database_url).set(password=None, query={}).render_as_string()
     return str(file) if file is not None else "in memory"
