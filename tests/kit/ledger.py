@@ -114,7 +114,7 @@ class Ledger:
         return self.run(intake.accept(acceptance, self.resolver)).accepted.row
 
     def bearer(self, *, starts: bool = True) -> Bearer:
-        return Bearer(self.new_id(), self.ids(), self.retry, starts)
+        return Bearer(self.new_id(), self.retry, starts)
 
     def claim(self, id: str, *, starts: bool = True) -> Claim | None:
         return self.run(dispatch.claim(id, self.bearer(starts=starts), self.channels))

@@ -12,6 +12,8 @@ from simulation.watch import Watch
 from simulation.world import World
 from uns.adapters.memory.queries import CopiesBy
 from uns.core.rules.callbacks import CALLBACK_ATTEMPTS
+from uns.core.rules.lease import Purpose
+from uns.core.rules.settle import LEASE_EXPIRED
 from uns.ports.rows import AckAudit, DeliveryAudit, Event, Notification
 from uns.ports.vocabulary import Ack, EventKind, Status
 
@@ -41,6 +43,7 @@ def broken_promises(world: World, watch: Watch) -> Iterator[str]:
     for row in rows.values():
         yield from _ended(row, by_row[row.id])
         yield from _attempts(row, by_row[row.id])
+        yield from _explained(by_row[row.id])
         yield from _answered(world, row, by_row[row.id])
         yield from _audited(world, row, by_row[row.id])
         yield from _recorded(world, row, by_row[row.id])
@@ -62,6 +65,26 @@ def _attempts(row: Notification, events: list[Event]) -> Iterator[str]:
         yield "attempts counted are not the attempts on record"
     if row.cycle != 1 + kinds[EventKind.REPLAY_REQUESTED]:
         yield "a cycle without a replay on record"
+
+
+def _explained(events: list[Event]) -> Iterator[str]:
+    # Whether the last attempt that was counted has reported back, when a claim without one ends the row.
+    unreported, before, settling = False, False, False
+    for event in events:
+        if event.kind is EventKind.ATTEMPT_STARTED:
+            before, unreported, settling = unreported, True, False
+        elif event.kind is EventKind.ATTEMPT_RETURNED:
+            unreported = before
+        elif event.kind is EventKind.RECOVERY_STARTED:
+            settling = event.details["purpose"] == Purpose.EXHAUSTED
+            if event.details["lease_expired"] is not unreported:
+                yield "a claim without an attempt is wrong about the last one"
+        elif event.kind is EventKind.DELIVERY_RESULT:
+            error = event.details["outcome"]["error_message"]
+            ended = settling and event.details["status"] == Status.FAILED
+            if ended and (error == LEASE_EXPIRED) is not unreported:
+                yield "an end without an attempt gives another reason than there is"
+            unreported = False
 
 
 def _answered(world: World, row: Notification, events: list[Event]) -> Iterator[str]:

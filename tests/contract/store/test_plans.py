@@ -133,7 +133,8 @@ def a_lease_can_be_lost_and_given_back(ledger):
     assert Go.LOST is ledger.run(dispatch.start(lapsed, ledger.ids())).go
     assert held.token == ledger.row(id).lease_token
     ledger.run(dispatch.give_back(held, ledger.ids()))
-    assert (None, 1) == (ledger.row(id).lease_token, ledger.row(id).attempts)
+    row = ledger.row(id)
+    assert (held.token, ledger.clock.now(), 1) == (row.lease_token, row.lease_until, row.attempts)
 
 
 def a_success_on_record_is_not_sent_again(ledger):

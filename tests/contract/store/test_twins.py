@@ -183,7 +183,7 @@ class Twins(RuleBasedStateMachine):
     # Dispatch
 
     def bearer(self, *, starts):
-        return Bearer(self.new_id(), self.draw_ids(), RETRY, starts)
+        return Bearer(self.new_id(), RETRY, starts)
 
     @rule(attempts=st.lists(st.tuples(some, results), min_size=1, max_size=4))
     def work(self, attempts):

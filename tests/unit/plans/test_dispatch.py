@@ -17,7 +17,9 @@ from uns.core.plans import dispatch
 from uns.core.rules.attempt import Go
 from uns.core.rules.lease import Purpose
 from uns.core.rules.lifecycle import Phase, phase
+from uns.core.rules.retry import Retry
 from uns.core.rules.settle import LEASE_EXPIRED, Settled
+from uns.ports.channel import ChannelResult
 from uns.ports.policy import ChannelPlan
 from uns.ports.rows import Copy, DeliveryAudit
 from uns.ports.vocabulary import DeliveryMode, EventKind, Priority, Require, Status
@@ -264,6 +266,65 @@ def test_one_lost_attempt_is_all_of_best_efforts():
         phase(ledger.row(id)),
         ledger.row(id).outcome.error_message,
     )
+
+
+@pytest.mark.parametrize("how", ["given back", "lapsed"])
+def test_a_dead_letter_gives_the_reason_that_there_is(ledger, how):
+    """
+    Given that the last attempt never reported back, when the lease that was to settle it is returned
+    or its bearer dies, then the next one still says that the attempt's lease expired.
+    """
+    id = ledger.accept().id
+    spend(ledger, id)
+    lose(ledger, ledger.claim(id), how)
+    concluded = ledger.conclude(ledger.claim(id))
+
+    assert (P.DEAD_LETTER, LEASE_EXPIRED) == (phase(concluded.row), concluded.row.outcome.error_message)
+    assert [True, True] == [e.details["lease_expired"] for e in ledger.events(id, K.RECOVERY_STARTED)]
+
+
+@pytest.mark.parametrize("how", ["given back", "lapsed"])
+def test_a_dead_letter_keeps_the_reason_that_there_was(how):
+    """
+    Given an attempt that failed and a budget lowered since, when the lease that was to settle it is
+    returned or its bearer dies, then the error on record stays.
+    """
+    ledger = Ledger(max_attempts=2)
+    id = ledger.accept().id
+    ledger.attempt(id, SLACK=ChannelResult(False, error="503"))
+    ledger.clock.advance(60)
+    ledger.retry = Retry(1)
+    lose(ledger, ledger.claim(id), how)
+    row = ledger.conclude(ledger.claim(id)).row
+
+    assert (P.DEAD_LETTER, True) == (phase(row), row.outcome.error_message == "SLACK: 503")
+    assert ("SLACK",) == row.outcome.channels_attempted
+
+
+@pytest.mark.parametrize("how", ["given back", "lapsed"])
+def test_a_repeated_effect_is_told_though_a_lease_was_in_between(ledger, how):
+    """
+    Given an attempt that never reported back, when the lease after it came to nothing, then the next
+    attempt still says that it may repeat what the provider did.
+    """
+    id = ledger.accept().id
+    ledger.claim(id)
+    ledger.clock.advance(60)
+    lose(ledger, ledger.claim(id, starts=False), how)
+    ledger.claim(id)
+
+    told = [e.details["recovery_may_repeat_provider_effect"] for e in ledger.events(id, K.ATTEMPT_STARTED)]
+    assert [False, True, True] == told
+
+
+def lose(ledger, claim, how):
+    """
+    A lease comes to nothing: its worker is told to stop, or dies.
+    """
+    if how == "given back":
+        assert ledger.run(dispatch.give_back(claim, ledger.ids()))
+    else:
+        ledger.clock.advance(60)
 
 
 @pytest.mark.parametrize("when", ["before the claim", "after it"])

@@ -33,7 +33,7 @@ from uns.core.rules.lifecycle import Phase
 from uns.core.rules.retry import Retry
 from uns.ports.decision import Change
 from uns.ports.policy import ChannelPlan
-from uns.ports.rows import Copy
+from uns.ports.rows import Copy, Event
 from uns.ports.sources import Ids
 from uns.ports.vocabulary import DeliveryMode, EventKind, Priority, Require
 
@@ -51,7 +51,7 @@ def a_copy(channel="SLACK"):
 
 
 def a_bearer(token="fresh", *, starts=True, max_attempts=3):
-    return Bearer(token, IDS, Retry(max_attempts), starts)
+    return Bearer(token, Retry(max_attempts), starts)
 
 
 @pytest.mark.parametrize("at", Phase)
@@ -312,12 +312,54 @@ def test_resume_of_a_claim_that_only_settles(copies, token):
     assert made == resume(made.row, copies, a_bearer(), decision.events[0])
 
 
+@pytest.mark.parametrize(
+    ("kind", "details", "interrupted"),
+    [
+        (None, "{}", True),
+        (K.ATTEMPT_STARTED, "{}", True),
+        (K.RECOVERY_STARTED, '{"lease_expired":true}', True),
+        (K.RECOVERY_STARTED, '{"lease_expired":false}', False),
+    ],
+)
+@pytest.mark.parametrize("spent", [0, 3])
+def test_a_lease_that_only_settled_hands_on_what_it_knew(kind, details, interrupted, spent):
+    """
+    Given a lapsed lease, then whether the last attempt reported back is that lease's to say, if it
+    made none itself; each later claim, settling or sending, says the same.
+    """
+    row = a_row_in(P.LEASED, lease_until=NOW, cycle_attempts=spent)
+    lapsed = Event(id="e", notification_id="n1", kind=kind, at=NOW, payload=details) if kind else None
+    decision = claim(row, (), a_bearer(), NOW, lapsed)
+    told = "lease_expired" if spent else "recovery_may_repeat_provider_effect"
+
+    assert interrupted is decision.reply.interrupted is decision.events[0].details[told]
+    assert decision.reply == resume(decision.reply.row, (), a_bearer(), decision.events[0])
+
+
+@pytest.mark.parametrize("purpose", Purpose)
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_a_lease_given_back_keeps_what_it_knew(purpose, interrupted):
+    """
+    Given an attempt that never reported back, when the lease after it is returned, then its token
+    stays, over a lease that has ended: the row is claimable at once, and the next claim is told.
+    """
+    row = a_row_in(P.LEASED)
+    (change,) = give_back(row, Claim(row, TOKEN, purpose, (), interrupted), STAMP).changes
+
+    assert ((TOKEN, NOW) if interrupted else (None, 0.0)) == (
+        change.after.lease_token,
+        change.after.lease_until,
+    )
+    assert claimable(change.after, NOW)
+    assert not holds(change.after, TOKEN, NOW)
+
+
 def test_a_lease_given_back_gives_its_attempt_back():
     """
     Given that nothing was started, when a worker stops, then its attempt does not count.
     """
     row = a_row_in(P.LEASED, attempts=4, cycle_attempts=2)
-    decision = give_back(row, token=TOKEN, stamp=STAMP)
+    decision = give_back(row, Claim(row, TOKEN, Purpose.SEND), STAMP)
     (change,), (event,) = decision.changes, decision.events
 
     assert decision.reply is True
@@ -332,7 +374,7 @@ def test_a_lease_that_counted_nothing_gives_nothing_back():
     kills its workers would never end.
     """
     row = a_row_in(P.LEASED, attempts=3, cycle_attempts=3)
-    decision = give_back(row, token=TOKEN, stamp=STAMP, counted=False)
+    decision = give_back(row, Claim(row, TOKEN, Purpose.EXHAUSTED), STAMP)
     (change,) = decision.changes
 
     assert (None, 0.0) == (change.after.lease_token, change.after.lease_until)
@@ -347,7 +389,7 @@ def test_a_lease_that_is_gone_cannot_be_given_back(row):
     """
     Losing changes nothing.
     """
-    decision = give_back(row, token=TOKEN, stamp=STAMP)
+    decision = give_back(row, Claim(row, TOKEN, Purpose.SEND), STAMP)
 
     assert (False, (), ()) == (decision.reply, decision.changes, decision.events)
 

@@ -83,10 +83,9 @@ class Dispatcher:
 
     def bearer(self, *, starts: bool) -> Bearer:
         """
-        A fresh token and ids for one claim.
+        A fresh token for one claim.
         """
-        token = self._sources.new_id()
-        return Bearer(token, Ids(token), self._retry, starts)
+        return Bearer(self._sources.new_id(), self._retry, starts)
 
     async def dispatch(self, id: str) -> bool:
         """

@@ -12,7 +12,7 @@ from uns.core.plans.groups import group_of, window_of
 from uns.core.rules import attempt, lease, settle
 from uns.core.rules.attempt import Go, Started
 from uns.core.rules.events import Stamp
-from uns.core.rules.lease import Bearer, Claim, Purpose
+from uns.core.rules.lease import Bearer, Claim
 from uns.core.rules.outcome import Call, Tally
 from uns.core.rules.retry import Retry
 from uns.core.rules.room import Room, fitting
@@ -40,7 +40,7 @@ def claim(id: str, bearer: Bearer, channels: frozenset[str]) -> Plan[Claim | Non
 
     def run(tx: Tx) -> Claim | None:
         row = tx.get(Notification, id)
-        return None if row is None else _claim(tx, row, bearer, channels)
+        return None if row is None else _claim(tx, row, bearer, channels, _past(tx, row))
 
     return Plan(run, Wants(rows=(id,), copies=(id,)), STARTING)
 
@@ -56,16 +56,16 @@ def claim_due(
     """
 
     def run(tx: Tx) -> tuple[Claim, ...]:
-        begun = tx.find(EventsWithIds(tuple(bearer.ids.nth(0) for bearer in bearers)))
+        begun = tx.find(EventsWithIds(tuple(bearer.ids.nth(lease.BEGUN_ID) for bearer in bearers)))
         used = {event.id for event in begun}
-        fresh = [bearer for bearer in bearers if bearer.ids.nth(0) not in used]
+        fresh = [bearer for bearer in bearers if bearer.ids.nth(lease.BEGUN_ID) not in used]
         full = room.full if room is not None else ()
         proposed = tx.find(Due(tuple(sorted(channels)), len(fresh), full))
         in_order: Iterable[Notification] = lease.in_order(proposed, tx.now)
         chosen = in_order if room is None else fitting(in_order, room)
         pairs = _held(tx, bearers, begun) + list(zip(chosen, fresh, strict=False))
-        copies = {row.id: tx.find(CopiesOf(row.id)) for row, _ in pairs}
-        claims = [_claim(tx, row, bearer, channels, copies[row.id]) for row, bearer in pairs]
+        read = [(row, bearer, _past(tx, row)) for row, bearer in pairs]  # all, before the first is leased
+        claims = [_claim(tx, row, bearer, channels, past) for row, bearer, past in read]
         return tuple(claim for claim in claims if claim is not None)
 
     return Plan(run, lane=STARTING)
@@ -157,27 +157,31 @@ def give_back(claim: Claim, ids: Ids) -> Plan[bool]:
 
     def run(tx: Tx) -> bool:
         row = tx.get(Notification, claim.id)
-        counted, stamp = claim.purpose is Purpose.SEND, Stamp(ids, tx.now)
-        return row is not None and tx.apply(
-            lease.give_back(row, token=claim.token, stamp=stamp, counted=counted)
-        )
+        return row is not None and tx.apply(lease.give_back(row, claim, Stamp(ids, tx.now)))
 
     return Plan(run, Wants(rows=(claim.id,)))
 
 
-def _claim(
-    tx: Tx,
-    row: Notification,
-    bearer: Bearer,
-    channels: frozenset[str],
-    copies: Sequence[Copy] | None = None,
-) -> Claim | None:
-    copies = tx.find(CopiesOf(row.id)) if copies is None else copies
+class _Past(msgspec.Struct, frozen=True):
+    """
+    The successes on record, and what the claim wrote whose token is on the row.
+    """
+
+    copies: Sequence[Copy]
+    claimed: Event | None
+
+
+def _past(tx: Tx, row: Notification) -> _Past:
+    claimed = tx.get(Event, Ids(row.lease_token).nth(lease.BEGUN_ID)) if row.lease_token is not None else None
+    return _Past(tx.find(CopiesOf(row.id)), claimed)
+
+
+def _claim(tx: Tx, row: Notification, bearer: Bearer, channels: frozenset[str], past: _Past) -> Claim | None:
     if row.lease_token == bearer.token and lease.holds(row, bearer.token, tx.now):
-        return lease.resume(row, copies, bearer, tx.get(Event, bearer.ids.nth(0)))
+        return lease.resume(row, past.copies, bearer, past.claimed)
     if not lease.claimable(row, tx.now) or not lease.servable(row, channels):
         return None
-    return tx.apply(lease.claim(row, copies, bearer, tx.now))
+    return tx.apply(lease.claim(row, past.copies, bearer, tx.now, past.claimed))
 
 
 def _held(tx: Tx, bearers: Sequence[Bearer], begun: Sequence[Event]) -> list[tuple[Notification, Bearer]]:

@@ -22,6 +22,9 @@ from uns.ports.vocabulary import EventKind, Priority, Status
 
 LEASE_SECONDS = 60.0
 AGEING_SECONDS = 600.0
+BEGUN_ID = 0
+"""Of the event that a claim writes, in the block of its token."""
+
 CALL_IDS = 0x10
 _CLASS = {Priority.HIGH: 0, Priority.NORMAL: 1, Priority.LOW: 2}
 
@@ -40,7 +43,7 @@ class Claim(Struct, frozen=True, gc=False):
     """
     A leased row. ``calls`` are the channels started with it, in the same transaction.
 
-    ``interrupted`` is for EXHAUSTED: the lease of the last attempt lapsed, so what it came to is unknown.
+    ``interrupted``: the attempt before this lease never reported back, so what it came to is unknown.
     """
 
     row: Notification
@@ -91,45 +94,56 @@ def in_order(rows: Iterable[Notification], now: float) -> list[Notification]:
 
 class Bearer(Struct, frozen=True, gc=False):
     """
-    Who claims: a fresh token, the budget rules of its process, and the ids for one claim.
+    Who claims: a fresh token, and the budget rules of its process.
 
     ``starts`` begins the primaries in the claiming transaction, for a caller with a free slot.
     """
 
     token: str
-    ids: Ids
     retry: Retry = Retry()
     starts: bool = False
 
+    @property
+    def ids(self) -> Ids:
+        """
+        The block that the token reserves: whoever finds a token on a row finds what its claim wrote.
+        """
+        return Ids(self.token)
 
-def claim(row: Notification, copies: Sequence[Copy], bearer: Bearer, now: float) -> Decision[Claim]:
+
+def claim(
+    row: Notification, copies: Sequence[Copy], bearer: Bearer, now: float, lapsed: Event | None = None
+) -> Decision[Claim]:
     """
     Lease a claimable ``row`` to ``bearer`` for 60 seconds.
 
     Where the successes on record suffice, or the budget of the cycle is used up (its last worker
     died, or the budget was lowered), no attempt is counted and nothing is started: the bearer is to
     settle.
+
+    Args:
+        lapsed: the event that the claim before wrote, where its token is still on the row.
     """
-    token, stamp = bearer.token, Stamp(bearer.ids, now)
+    token, stamp, interrupted = bearer.token, Stamp(bearer.ids, now), _interrupted(row, lapsed)
     tally = Tally(row.effective.channels, frozenset(copy.channel for copy in copies))
     leased = replace(row, lease_token=token, lease_until=now + LEASE_SECONDS)
-    if tally.satisfied:
-        settling = Claim(leased, token, Purpose.SATISFIED)
-        return Decision(settling, (Change(row, leased),), (), (_recovery(row, Purpose.SATISFIED, stamp),))
-    if row.cycle_attempts >= bearer.retry.budget(row):
-        settling = Claim(leased, token, Purpose.EXHAUSTED, interrupted=row.lease_token is not None)
-        return Decision(settling, (Change(row, leased),), (), (_recovery(row, Purpose.EXHAUSTED, stamp),))
+    spent = row.cycle_attempts >= bearer.retry.budget(row)
+    if tally.satisfied or spent:
+        purpose = Purpose.SATISFIED if tally.satisfied else Purpose.EXHAUSTED
+        settling = Claim(leased, token, purpose, interrupted=interrupted)
+        return Decision(settling, (Change(row, leased),), (), (_recovery(settling, stamp),))
     counted = replace(leased, attempts=row.attempts + 1, cycle_attempts=row.cycle_attempts + 1)
     begun = stamp.event(
         EventKind.ATTEMPT_STARTED,
         row.id,
-        0,
+        BEGUN_ID,
         attempt=counted.attempts,
         cycle=counted.cycle,
         cycle_attempt=counted.cycle_attempts,
-        recovery_may_repeat_provider_effect=row.lease_token is not None,
+        recovery_may_repeat_provider_effect=interrupted,
     )
-    sent = Claim(counted, token, Purpose.SEND, tally.to_call() if bearer.starts else ())
+    calls = tally.to_call() if bearer.starts else ()
+    sent = Claim(counted, token, Purpose.SEND, calls, interrupted)
     return Decision(sent, (Change(row, counted),), (), (begun, *starts(sent, sent.calls, stamp)))
 
 
@@ -141,25 +155,37 @@ def resume(row: Notification, copies: Sequence[Copy], bearer: Bearer, begun: Eve
         begun: the event that the claim wrote; None for an attempt's.
     """
     tally = Tally(row.effective.channels, frozenset(copy.channel for copy in copies))
+    settles = begun is not None and begun.kind is EventKind.RECOVERY_STARTED
+    told = begun.details if begun is not None else {}
+    interrupted = bool(told.get("lease_expired" if settles else "recovery_may_repeat_provider_effect"))
     if tally.satisfied:
-        return Claim(row, bearer.token, Purpose.SATISFIED)
-    if begun is None or begun.kind is not EventKind.RECOVERY_STARTED:
-        return Claim(row, bearer.token, Purpose.SEND, tally.to_call() if bearer.starts else ())
-    expired = bool(begun.details["lease_expired"])
-    return Claim(row, bearer.token, Purpose.EXHAUSTED, interrupted=expired)
+        return Claim(row, bearer.token, Purpose.SATISFIED, interrupted=interrupted)
+    if settles:
+        return Claim(row, bearer.token, Purpose.EXHAUSTED, interrupted=interrupted)
+    calls = tally.to_call() if bearer.starts else ()
+    return Claim(row, bearer.token, Purpose.SEND, calls, interrupted)
 
 
-def _recovery(row: Notification, purpose: Purpose, stamp: Stamp) -> Event:
+def _interrupted(row: Notification, lapsed: Event | None) -> bool:
+    # A lease that was only to settle made no attempt: what it found out about the last one stays true.
+    if row.lease_token is None:
+        return False
+    if lapsed is None or lapsed.kind is not EventKind.RECOVERY_STARTED:
+        return True
+    return bool(lapsed.details["lease_expired"])
+
+
+def _recovery(claim: Claim, stamp: Stamp) -> Event:
     # It explains a lease without an attempt, and tells the claim again when its plan runs twice.
     return stamp.event(
         EventKind.RECOVERY_STARTED,
-        row.id,
-        0,
-        purpose=purpose,
-        attempt=row.attempts,
-        cycle=row.cycle,
-        cycle_attempt=row.cycle_attempts,
-        lease_expired=row.lease_token is not None,
+        claim.id,
+        BEGUN_ID,
+        purpose=claim.purpose,
+        attempt=claim.row.attempts,
+        cycle=claim.row.cycle,
+        cycle_attempt=claim.row.cycle_attempts,
+        lease_expired=claim.interrupted,
     )
 
 
@@ -183,27 +209,26 @@ def starts(claim: Claim, channels: Sequence[str], stamp: Stamp) -> tuple[Event, 
     )
 
 
-def give_back(row: Notification, *, token: str, stamp: Stamp, counted: bool = True) -> Decision[bool]:
+def give_back(row: Notification, claim: Claim, stamp: Stamp) -> Decision[bool]:
     """
-    Return a lease before anything was started: its attempt does not count.
+    Return a lease before anything was started: its attempt, if it had counted one, does not count.
 
-    The reply is False, and nothing changes, when the lease is gone already.
-
-    Args:
-        counted: whether the claim had counted an attempt; one that was only to settle had not.
+    Where the attempt before it never reported back the token stays, over a lease that ends now: as
+    after a lease that lapsed, the next claim is to know. The reply is False, and nothing changes,
+    when the lease is gone already.
     """
-    if not holds(row, token, stamp.now):
+    if not holds(row, claim.token, stamp.now):
         return Decision(False)
-    if not counted:
-        return Decision(True, (Change(row, replace(row, lease_token=None, lease_until=0.0)),))
-    freed = replace(
-        row,
-        lease_token=None,
-        lease_until=0.0,
-        attempts=row.attempts - 1,
-        cycle_attempts=row.cycle_attempts - 1,
+    if claim.interrupted:
+        freed = replace(row, lease_until=stamp.now)
+    else:
+        freed = replace(row, lease_token=None, lease_until=0.0)
+    if claim.purpose is not Purpose.SEND:
+        return Decision(True, (Change(row, freed),))
+    freed = replace(freed, attempts=row.attempts - 1, cycle_attempts=row.cycle_attempts - 1)
+    returned = stamp.event(
+        EventKind.ATTEMPT_RETURNED, row.id, 0, lease_token=claim.token, attempt=row.attempts
     )
-    returned = stamp.event(EventKind.ATTEMPT_RETURNED, row.id, 0, lease_token=token, attempt=row.attempts)
     return Decision(True, (Change(row, freed),), (), (returned,))
 
 

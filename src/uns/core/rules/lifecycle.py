@@ -62,7 +62,7 @@ MOVES: dict[tuple[Phase | None, Move], frozenset[Phase]] = {
     (_P.LEADING, _M.CLAIM): frozenset({_P.LEASED}),
     (_P.LEASED, _M.CLAIM): frozenset({_P.LEASED}),  # once the lease before it has ended
     (_P.LEASED, _M.START): frozenset({_P.LEASED}),
-    (_P.LEASED, _M.GIVE_BACK): frozenset({_P.LEADING}),
+    (_P.LEASED, _M.GIVE_BACK): frozenset({_P.LEADING, _P.LEASED}),  # its token may stay, and its time ends
     (_P.LEASED, _M.SETTLE): frozenset({_P.LEADING, _P.DELIVERED, _P.AWAITING, _P.DEAD_LETTER, _P.FAILED}),
     (_P.FOLLOWING, _M.PROMOTE): frozenset({_P.LEADING}),
     (_P.FOLLOWING, _M.RELINK): frozenset({_P.FOLLOWING}),
