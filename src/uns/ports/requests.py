@@ -41,6 +41,7 @@ _NOT_A_FIELD = "is not a field of this request"
 _WHERE = re.compile(r"(.*) - at (?:`key` in )?`\$((?:\.[\w-]+|\[\d+]|\[\.{3}])*)`", re.DOTALL)
 _MISSING = re.compile(r"Object missing required field `(.*)`")
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
+_INVALID_WORD = re.compile(r"Invalid enum value .*", re.DOTALL)
 _INDEX = re.compile(r"\[(\d+)\]")
 
 
@@ -109,7 +110,21 @@ def fault_of(error: Exception) -> Rejected:
     message, path = _located(str(error))
     if isinstance(error.__cause__, Rejected):  # a command's own check, wrapped by the decoder
         return within(path, error.__cause__)
-    return within(path, _named(message))
+    return _unknown_word(message, path) or within(path, _named(message))
+
+
+def _unknown_word(message: str, path: str) -> Rejected | None:
+    """
+    The decoder says that a word is not of its field's vocabulary; the field's own check says which are.
+    """
+    check = _WORDS.get(path.rpartition(".")[2])
+    if check is None or not _INVALID_WORD.fullmatch(message):
+        return None
+    try:
+        check(None, path)
+    except Rejected as told:
+        return told
+    return None
 
 
 def _located(message: str) -> tuple[str, str]:
@@ -150,8 +165,14 @@ def _context(value: object, path: str) -> AutonomyContextRequest:
         raise within(path, inner) from None
 
 
-_CONTEXT: dict[str, Check] = {
+_WORDS = {
     "autonomy_mode": word(AutonomyMode),
+    "intent": word(NotificationIntent),
+    "delivery_mode": word(DeliveryMode),
+    "priority": word(Priority),
+}
+_CONTEXT: dict[str, Check] = {
+    "autonomy_mode": _WORDS["autonomy_mode"],
     "agent_id": identifier,
     "plan_id": optional(identifier),
     "decision_snapshot_id": optional(identifier),
@@ -160,7 +181,7 @@ _CONTEXT: dict[str, Check] = {
 }
 _REQUEST: dict[str, Check] = {
     "notification_type": dotted(KEY_CHARS),
-    "intent": word(NotificationIntent),
+    "intent": _WORDS["intent"],
     "title": line(TITLE_CHARS),
     "message": text(MESSAGE_CHARS),
     "source": line(KEY_CHARS),
@@ -169,8 +190,8 @@ _REQUEST: dict[str, Check] = {
     "idempotency_key": optional(line(KEY_CHARS)),
     "dedup_key": optional(line(KEY_CHARS)),
     "correlation_id": optional(line(KEY_CHARS)),
-    "delivery_mode": optional(word(DeliveryMode)),
+    "delivery_mode": optional(_WORDS["delivery_mode"]),
     "require_ack": optional(flag),
-    "priority": optional(word(Priority)),
+    "priority": optional(_WORDS["priority"]),
     "metadata": json_object,
 }

@@ -63,6 +63,31 @@ def test_what_is_no_request_is_refused_in_printable_words(body, path):
     assert json.loads(msgspec.json.encode(refused.value.errors)) == refused.value.errors
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("intent", "operational", "SAFETY, GOVERNANCE, OPERATIONAL, INFORMATIONAL"),
+        ("delivery_mode", "SURE", "GUARANTEED, BEST_EFFORT"),
+        ("priority", "", "HIGH, NORMAL, LOW"),
+        ("autonomy_context.autonomy_mode", "live", "LIVE, SHADOW, PREVIEW"),
+    ],
+)
+def test_an_unknown_word_is_refused_with_those_there_are(name, value, words):
+    """
+    Given a word that its field does not know, when it comes as JSON, then the refusal names those
+    that it does, as it would in Python.
+    """
+    outer, _, inner = name.partition(".")
+    given = REQUIRED[outer] | {inner: value} if inner else value
+    with pytest.raises(Rejected) as refused:
+        from_body(json.dumps(REQUIRED | {outer: given}).encode())
+
+    assert (name, f"{name} must be one of {words}") == (refused.value.path, str(refused.value))
+    with pytest.raises(Rejected) as here:
+        SendNotificationRequest(**(REQUIRED | {outer: given}))
+    assert str(refused.value) == str(here.value)
+
+
 POISON = [
     ("title", "\ud83d"),
     ("title", "a\0b"),
