@@ -268,6 +268,24 @@ def test_one_lost_attempt_is_all_of_best_efforts():
     )
 
 
+def test_giving_back_again_counts_back_once(ledger):
+    """
+    Given a lease after one that lapsed, returned with its answer lost, when the clock is set back and
+    the plan runs again, then the attempt is not counted back a second time.
+    """
+    id = ledger.accept().id
+    ledger.claim(id)
+    ledger.clock.advance(60)
+    plan = dispatch.give_back(ledger.claim(id, starts=False), ledger.ids())
+    ledger.run(plan)
+    before = contents(ledger)
+    ledger.clock.advance(-1)
+
+    assert ledger.run(plan)
+    assert before == contents(ledger)
+    assert (1, 1) == (ledger.row(id).attempts, ledger.row(id).cycle_attempts)
+
+
 @pytest.mark.parametrize("how", ["given back", "lapsed"])
 def test_a_dead_letter_gives_the_reason_that_there_is(ledger, how):
     """

@@ -157,6 +157,8 @@ def give_back(claim: Claim, ids: Ids) -> Plan[bool]:
 
     def run(tx: Tx) -> bool:
         row = tx.get(Notification, claim.id)
+        if row is not None and tx.get(Event, ids.nth(lease.RETURNED_ID)) is not None:
+            return True  # this very plan, committed before: what it counted back is not counted twice
         return row is not None and tx.apply(lease.give_back(row, claim, Stamp(ids, tx.now)))
 
     return Plan(run, Wants(rows=(claim.id,)))

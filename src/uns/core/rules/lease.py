@@ -25,6 +25,7 @@ AGEING_SECONDS = 600.0
 BEGUN_ID = 0
 """Of the event that a claim writes, in the block of its token."""
 
+RETURNED_ID = 0
 CALL_IDS = 0x10
 _CLASS = {Priority.HIGH: 0, Priority.NORMAL: 1, Priority.LOW: 2}
 
@@ -227,7 +228,7 @@ def give_back(row: Notification, claim: Claim, stamp: Stamp) -> Decision[bool]:
         return Decision(True, (Change(row, freed),))
     freed = replace(freed, attempts=row.attempts - 1, cycle_attempts=row.cycle_attempts - 1)
     returned = stamp.event(
-        EventKind.ATTEMPT_RETURNED, row.id, 0, lease_token=claim.token, attempt=row.attempts
+        EventKind.ATTEMPT_RETURNED, row.id, RETURNED_ID, lease_token=claim.token, attempt=row.attempts
     )
     return Decision(True, (Change(row, freed),), (), (returned,))
 
